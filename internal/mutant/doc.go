@@ -289,6 +289,10 @@ const (
 	KeepDataKey Name = "keep-data-key"
 	// KeepMasterKey: the rotation of the master key leaves the data keys as they are.
 	KeepMasterKey Name = "keep-master-key"
+	// KeepLogKey: the log is sealed with the first data key, whatever the newest is.
+	KeepLogKey Name = "keep-log-key"
+	// RotateForgetsKeys: the rotation of the master key keeps only the newest data key.
+	RotateForgetsKeys Name = "rotate-forgets-keys"
 	// KeyspaceNoEscape: keys of the default keyspace that begin with 0xff are
 	// stored as they are.
 	KeyspaceNoEscape Name = "keyspace-no-escape"
@@ -406,6 +410,7 @@ var Names = []Name{
 	IngestOldVersion, IngestUnseen, IngestLosesTable, IngestUnflushed, BulkKeepsFirst, ManySwaps, RelayLosesLast, RelayLosesError, RelayBorrows,
 	HintTrusted, AheadStale,
 	FrameNonce, PageNonce, PagePosition, PlainPage, SameFileKey, ContinueSealed, KeepDataKey, KeepMasterKey,
+	KeepLogKey, RotateForgetsKeys,
 	BatchLosesLast, BatchTornPiece, BatchSkipsSync, BatchForgetsError,
 	ForgetSettings, UnstoredSettings,
 	KeyspaceNoEscape, KeyspaceOpenEnd, DropWithoutTombstone, DropSeenEarly, DeleteTwice, ForgetEarly, WriteIntoDropped, DefaultSettings,

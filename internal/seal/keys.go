@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -192,6 +193,9 @@ func (k *Keys) RotateMaster(ctx context.Context) error {
 	if id == f.master || mutant.On(mutant.KeepMasterKey) {
 		return nil
 	}
+	if mutant.On(mutant.RotateForgetsKeys) {
+		f.keys = f.keys[len(f.keys)-1:]
+	}
 	return k.replace(keyFile{master: id, keys: f.keys}, master)
 }
 
@@ -298,6 +302,9 @@ func (k *Keys) newest() dataKey {
 // NewFile returns the cipher for a new use of a file.
 func (k *Keys) NewFile(label string) (base.KeyRef, cipher.AEAD, error) {
 	d := k.newest()
+	if strings.HasPrefix(label, "stoatLOG") && mutant.On(mutant.KeepLogKey) {
+		d = k.now().keys[0]
+	}
 	ref := base.KeyRef{ID: d.id}
 	if _, err := io.ReadFull(k.o.Random, ref.Salt[:]); err != nil {
 		return ref, nil, err

@@ -1,7 +1,9 @@
 package model
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,7 +11,13 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/log"
+	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/record"
+	"github.com/stoatdb/stoat/internal/seal"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -45,6 +53,10 @@ type aging struct {
 	// master is the number of the current master key.
 	master int
 	size   int // of KEYS
+	// uses are the uses of files that were seen, by the salts of their keys. newest and before
+	// were the newest data keys at the last look and at the one before it.
+	uses           map[string]bool
+	newest, before int
 
 	spaces []*agingSpace
 	values int
@@ -67,7 +79,7 @@ func masterKey(n int) stoat.MasterKey { return testkit.MasterKey(fmt.Sprintf("%0
 
 // RunAging plays a life.
 func RunAging(seed uint64) (err error) {
-	l := &aging{rng: rand.New(rand.NewPCG(seed, 0xa9e)), disk: memfs.New(), clock: testkit.NewClock()}
+	l := &aging{rng: rand.New(rand.NewPCG(seed, 0xa9e)), disk: memfs.New(), clock: testkit.NewClock(), uses: map[string]bool{}}
 	l.keys.keys.Store(stoat.StaticKeys(masterKey(0)))
 	for _, ttl := range []time.Duration{30 * time.Second, 10 * time.Second, 0} {
 		l.spaces = append(l.spaces, &agingSpace{name: fmt.Sprintf("ttl %s", ttl), ttl: ttl, has: map[string]aged{}})
@@ -76,7 +88,11 @@ func RunAging(seed uint64) (err error) {
 	if err := l.open(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, l.db.Close()) }()
+	defer func() {
+		if l.db != nil {
+			err = errors.Join(err, l.db.Close())
+		}
+	}()
 	for i := range agingLife {
 		if err := l.step(); err != nil {
 			return fmt.Errorf("aging life %d, step %d: %w", seed, i, err)
@@ -108,7 +124,10 @@ func (l *aging) open() (err error) {
 			return err
 		}
 	}
-	return l.look()
+	if err := l.look(); err != nil {
+		return err
+	}
+	return l.lookAtKeys()
 }
 
 func (l *aging) step() error {
@@ -137,6 +156,9 @@ func (l *aging) write() error {
 		s := l.spaces[l.rng.IntN(len(l.spaces))]
 		l.values++
 		key, a := fmt.Sprintf("%02d", l.rng.IntN(40)), aged{value: fmt.Sprint(l.values)}
+		if l.rng.IntN(4) == 0 { // to a value file
+			a.value += testkit.Filled(l.rng.IntN(6000))
+		}
 		var opts []stoat.SetOption
 		ttl := s.ttl
 		if l.rng.IntN(4) == 0 {
@@ -187,7 +209,7 @@ func (l *aging) look() error {
 				live := a.expires == 0 || a.expires > l.clock.Ms.Load()
 				value, err := tx.In(s.ks).Get([]byte(key))
 				if err != nil && !errors.Is(err, stoat.ErrNotFound) || (err == nil) != live || live && string(value) != a.value {
-					return fmt.Errorf("keyspace %q: key %s shows %q, %v, want %q until %d, and it is %d", s.name, key, value, err, a.value, a.expires, l.clock.Ms.Load())
+					return fmt.Errorf("keyspace %q: key %s shows %.20q, %v, want %.20q until %d, and it is %d", s.name, key, value, err, a.value, a.expires, l.clock.Ms.Load())
 				}
 				if live {
 					left++
@@ -248,7 +270,81 @@ func (l *aging) replaceDataKey() error {
 	if !grown {
 		return fmt.Errorf("new files have a data key that is older than %s", agingDataKeys)
 	}
-	return l.look()
+	if err := l.look(); err != nil {
+		return err
+	}
+	return l.lookAtKeys()
+}
+
+// lookAtKeys demands that no file has got a data key that was not the newest two looks
+// before. At the last look, a job may have had the key and not the file yet. It looks at
+// files of all kinds.
+func (l *aging) lookAtKeys() error {
+	names, err := l.disk.List(testkit.Dir)
+	if err != nil {
+		return err
+	}
+	newest := l.before
+	l.before = l.newest
+	for _, name := range names {
+		b, err := testkit.ReadFile(l.disk, l.disk.Join(testkit.Dir, name))
+		if errors.Is(err, vfs.ErrNotExist) {
+			continue // it was obsolete
+		}
+		if err != nil {
+			return err
+		}
+		if name == seal.KeysName {
+			info, err := seal.Inspect(b)
+			if err != nil {
+				return err
+			}
+			l.newest = info.Count
+		}
+		refs, err := keysOf(name, b)
+		if err != nil {
+			return err
+		}
+		for _, ref := range refs {
+			if use := string(ref.Salt[:]); !l.uses[use] {
+				l.uses[use] = true
+				if int(ref.ID) < newest {
+					return fmt.Errorf("%s has data key %d, and %d was there before it", name, ref.ID, newest)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// keysOf returns the keys that a file names in its headers, or in its footer once it is
+// complete.
+func keysOf(name string, b []byte) (refs []base.KeyRef, err error) {
+	_, isLog := log.ParseFileName(name)
+	_, isManifest := manifest.ParseFileName(name)
+	kind := record.TypeLog
+	if isManifest {
+		kind = record.TypeManifest
+	}
+	if isLog || isManifest {
+		headers, err := record.ReadHeaders(bytes.NewReader(b), int64(len(b)), kind)
+		for _, h := range headers {
+			if h.Key.Sealed() {
+				refs = append(refs, h.Key)
+			}
+		}
+		return refs, err
+	}
+	_, isTable := base.ParseTableName(name)
+	_, isValues := base.ParseValueName(name)
+	const footer, magic = 88, "\xa7\xc3atseal"
+	if (isTable || isValues) && len(b) > footer && bytes.HasPrefix(b[len(b)-footer:], []byte(magic)) {
+		foot := b[len(b)-footer:]
+		ref := base.KeyRef{ID: binary.LittleEndian.Uint32(foot[16:])}
+		copy(ref.Salt[:], foot[24:])
+		refs = append(refs, ref)
+	}
+	return refs, nil
 }
 
 // grown reports whether KEYS has got longer since the last call.

@@ -69,9 +69,11 @@ var onlyBy = map[mutant.Name]string{
 	mutant.FilterUncovers:  Filters,
 	mutant.FilterLosesMeta: Filters,
 
-	mutant.ForgetDefaultTTL: Aging,
-	mutant.KeepDataKey:      Aging,
-	mutant.KeepMasterKey:    Aging,
+	mutant.ForgetDefaultTTL:  Aging,
+	mutant.KeepDataKey:       Aging,
+	mutant.KeepMasterKey:     Aging,
+	mutant.KeepLogKey:        Aging,
+	mutant.RotateForgetsKeys: Aging,
 
 	mutant.ExpiredBegins:  Ages,
 	mutant.ExpiredReadsOn: Ages,
