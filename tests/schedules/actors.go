@@ -180,6 +180,9 @@ func (t *scheduleTxn) doSomething(rng *rand.Rand) error {
 	if t.side != nil && rng.IntN(2) == 0 {
 		return t.doAside(rng)
 	}
+	if t.w.filters && rng.IntN(6) == 0 {
+		return t.doomSomething(rng)
+	}
 	key, n := anyKey(rng), rng.IntN(16)
 	if (n == 5 || n >= 11 && n < 15) && rng.IntN(2) == 0 {
 		key = scheduleKeys[rng.IntN(2)] // expiry and steps of one key meet more often
@@ -309,12 +312,24 @@ func (it *scheduleIterator) close() {
 	it.twin.Close()
 }
 
-func (it *scheduleIterator) next() error { return it.compare(it.of.Next(), it.twin.Next()) }
+func (it *scheduleIterator) next() error {
+	return it.compare(it.pass(it.of.Next(), it.of.Next), it.twin.Next())
+}
 
-func (it *scheduleIterator) prev() error { return it.compare(it.of.Prev(), it.twin.Prev()) }
+func (it *scheduleIterator) prev() error {
+	return it.compare(it.pass(it.of.Prev(), it.of.Prev), it.twin.Prev())
+}
 
 func (it *scheduleIterator) seek(key string) error {
-	return it.compare(it.of.Seek([]byte(key)), it.twin.Seek(key))
+	return it.compare(it.pass(it.of.Seek([]byte(key)), it.of.Next), it.twin.Seek(key))
+}
+
+// pass goes on over doomed values. An iterator over versions shows deletions, too.
+func (it *scheduleIterator) pass(ok bool, on func() bool) bool {
+	for !it.all && ok && doomed(it.of.Value()) {
+		ok = on()
+	}
+	return ok
 }
 
 // compare compares what the iterator has moved to with the model.

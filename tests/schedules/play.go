@@ -30,7 +30,7 @@ func (w *scheduleWorld) playSeed(seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 0x5c4e))
 	w.choose, w.home, w.aside = byHaste(rng), rng.IntN(3) == 0, rng.IntN(3) == 0
 	if w.filters = rng.IntN(3) == 0; w.filters {
-		w.opts.Filter, w.opts.Filters = settler{}.Name(), []stoat.Filter{settler{&w.did.settled}}
+		w.opts.Filter, w.opts.Filters = settler{}.Name(), []stoat.Filter{settler{&w.did.settled, &w.did.doomed}}
 	}
 	if err := w.open(0); err != nil {
 		return err

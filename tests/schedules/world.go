@@ -39,7 +39,7 @@ type scheduleWorld struct {
 	deletion uint64
 	owed     bool
 	aside    bool // actors create and drop side keyspaces
-	filters  bool // the keys have a compaction filter, which rewrites values
+	filters  bool // the keys have a compaction filter, which rewrites and drops values
 	// clock goes on between turns, and never goes back.
 	clock *scheduleClock
 
@@ -67,7 +67,7 @@ type scheduleCounts struct {
 	between int
 	// asides counts reads of side keyspaces, dropped and forgotten such keyspaces.
 	asides, dropped, forgotten int
-	settled                    int // by the filter
+	settled, doomed            int // rewritten and dropped by the filter
 }
 
 func (c *scheduleCounts) add(o scheduleCounts) {
@@ -90,6 +90,7 @@ func (c *scheduleCounts) add(o scheduleCounts) {
 	c.dropped += o.dropped
 	c.forgotten += o.forgotten
 	c.settled += o.settled
+	c.doomed += o.doomed
 }
 
 const (
@@ -435,7 +436,9 @@ func compareWith(tx stoat.Txn, m *model.Map, seq, nowMs uint64) error {
 		var got []model.Item
 		it := tx.Iterator(stoat.IterOptions{Reverse: reverse})
 		for it.Next() {
-			got = append(got, itemOf(it))
+			if !doomed(it.Value()) {
+				got = append(got, itemOf(it))
+			}
 		}
 		if err := it.Close(); err != nil {
 			return err
@@ -460,7 +463,7 @@ func compareWith(tx stoat.Txn, m *model.Map, seq, nowMs uint64) error {
 func compareKey(tx stoat.Txn, key string, want model.Version, ok bool) error {
 	got, err := tx.Get([]byte(key))
 	switch {
-	case errors.Is(err, stoat.ErrNotFound) && !ok:
+	case !ok && (errors.Is(err, stoat.ErrNotFound) || err == nil && doomed(got)):
 		return nil
 	case err != nil:
 		return fmt.Errorf("get %s of snapshot %d: %w, want %v %t", key, tx.ReadVersion(), err, want, ok)
@@ -476,7 +479,7 @@ func compareKey(tx stoat.Txn, key string, want model.Version, ok bool) error {
 func itemOf(it stoat.Iterator) model.Item {
 	i := it.Item()
 	item := model.Item{Key: string(it.Key())}
-	item.Seq, item.Deleted = i.Version(), i.Deleted()
+	item.Seq, item.Deleted = i.Version(), i.Deleted() || doomed(it.Value())
 	if at := i.ExpiresAt(); !at.IsZero() {
 		item.ExpiresAt = uint64(at.UnixMilli())
 	}
