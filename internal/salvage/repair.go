@@ -38,7 +38,7 @@ type repairer struct {
 
 // RepairTables rebuilds what can be derived of the tables in the directory Options.From.
 // That is the hash index, the fences, the checksums of blocks, the properties and the
-// footer, and one wrong bit of the directory or of the footer of the seal. It writes the entries of a damaged table
+// footer. It also corrects one wrong bit of the directory or of the seal. It writes the entries of a damaged table
 // to a new one, which one edit of the manifest puts in its place. A crash leaves the old
 // table or the new one. Tables that have lost entries stay as they are.
 //
