@@ -38,11 +38,12 @@ type repairer struct {
 
 // RepairTables rebuilds what can be derived of the tables in the directory Options.From.
 // That is the hash index, the fences, the checksums of blocks, the properties and the
-// footer. It also corrects one wrong bit of the directory or of the seal. It writes the entries of a damaged table
-// to a new one, which one edit of the manifest puts in its place. A crash leaves the old
-// table or the new one. Tables that have lost entries stay as they are.
+// footer. It also corrects one wrong bit of the directory or of the seal. It writes the
+// entries of a damaged table to a new one, which one edit of the manifest puts in its
+// place. A crash leaves the old table or the new one. Tables that have lost entries stay as
+// they are.
 //
-// It needs a whole manifest, and the database for itself.
+// It needs a whole manifest, whole data keys, and the database for itself.
 func RepairTables(ctx context.Context, o Options) (done []Repair, err error) {
 	r := &repairer{salvager: salvager{o: &o, fs: o.FS}}
 	lock, err := o.FS.Lock(o.FS.Join(o.From, o.LockName))
