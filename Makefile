@@ -23,7 +23,7 @@ TIMEOUT ?= 4h
 PLATFORMS = darwin/arm64 freebsd/amd64 windows/amd64 linux/386 linux/arm64
 
 .PHONY: help check fmt vet staticcheck layers cross test test-invariants test-386 \
-	race fuzz crash crash-twice faults bits salvage backup-damages kill powercut diskfull model timestamps isolation feeds crash-feeds followers nonces schedules stress large mutants s3store bench bench-guard compare cover
+	race fuzz crash crash-twice faults bits salvage backup-damages kill powercut diskfull model timestamps isolation reads feeds crash-feeds followers nonces schedules stress large mutants s3store bench bench-guard compare cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
@@ -143,6 +143,10 @@ crash-feeds: ## feeds of changes of what power cuts leave: SEED, STATES
 followers: LIVES ?= 100
 followers: ## followers of a writer through restarts, kills and power cuts: SEED, LIVES
 	$(call randomized,./tests/follow,TestFollowers,-stoat.lives=$(LIVES))
+
+reads: LIVES ?= 100
+reads: ## streams, estimates, splits and sequences against a model: SEED, LIVES
+	$(call randomized,./tests/reads,TestReads,-stoat.lives=$(LIVES))
 
 isolation: HISTORIES ?= 1000
 isolation: ## concurrent transactions must have a serial order: SEED, HISTORIES

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/mutant"
 )
 
 var (
@@ -121,7 +122,7 @@ func (s *Sequence) Close() error {
 		return nil
 	}
 	return s.update(context.Background(), func(tx stoat.Txn) error {
-		if end, err := s.stored(tx); err != nil || end != s.end {
+		if end, err := s.stored(tx); err != nil || end != s.end && !mutant.On(mutant.SequenceReturnsOld) {
 			return err
 		}
 		return s.store(tx, s.next)
@@ -130,8 +131,12 @@ func (s *Sequence) Close() error {
 
 // update runs fn in a durable transaction.
 func (s *Sequence) update(ctx context.Context, fn func(tx stoat.Txn) error) error {
+	durability := stoat.Synced
+	if mutant.On(mutant.SequenceBuffered) {
+		durability = stoat.Buffered
+	}
 	return s.db.UpdateContext(ctx, func(tx stoat.Txn) error { return fn(tx.In(s.o.Keyspace)) },
-		stoat.WithDurability(stoat.Synced), stoat.Retries(conflictsMax))
+		stoat.WithDurability(durability), stoat.Retries(conflictsMax))
 }
 
 // stored returns the first number that no Sequence has leased.

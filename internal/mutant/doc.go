@@ -272,6 +272,24 @@ const (
 	// AheadStale: a scan shows an earlier value for one that it has not found ahead.
 	AheadStale Name = "ahead-stale"
 
+	// StreamBorderTwice: two ranges of a stream have the key between them.
+	StreamBorderTwice Name = "stream-border-twice"
+	// StreamBeforeDeletion: a stream shows the value before a deletion of the key.
+	StreamBeforeDeletion Name = "stream-before-deletion"
+	// StreamUnordered: an ordered stream delivers its ranges as they come.
+	StreamUnordered Name = "stream-unordered"
+	// EstimateTablesOnly: the estimate of a range leaves memtables out.
+	EstimateTablesOnly Name = "estimate-tables-only"
+	// EstimateFirstLevel: the estimate of a range has only the first level with keys of it.
+	EstimateFirstLevel Name = "estimate-first-level"
+	// SplitRepeats: a split returns a key twice, if two levels have it.
+	SplitRepeats Name = "split-repeats"
+	// SequenceBuffered: a sequence gives out numbers of a lease that is not durable.
+	SequenceBuffered Name = "sequence-buffered"
+	// SequenceReturnsOld: a sequence returns the rest of a lease although another one has
+	// leased more since.
+	SequenceReturnsOld Name = "sequence-returns-old"
+
 	// FrameNonce: all frames of a sealed file have the same nonce.
 	FrameNonce Name = "frame-nonce"
 	// PageNonce: a page that is sealed again has the nonce that it had before.
@@ -409,6 +427,8 @@ var Names = []Name{
 	GapHidesLater, GapTooNew, GapTooEarly, GapOfOwn, GapGrowsOver, GapPassesNewer,
 	IngestOldVersion, IngestUnseen, IngestLosesTable, IngestUnflushed, BulkKeepsFirst, ManySwaps, RelayLosesLast, RelayLosesError, RelayBorrows,
 	HintTrusted, AheadStale,
+	StreamBorderTwice, StreamBeforeDeletion, StreamUnordered, EstimateTablesOnly, EstimateFirstLevel, SplitRepeats,
+	SequenceBuffered, SequenceReturnsOld,
 	FrameNonce, PageNonce, PagePosition, PlainPage, SameFileKey, ContinueSealed, KeepDataKey, KeepMasterKey,
 	KeepLogKey, RotateForgetsKeys,
 	BatchLosesLast, BatchTornPiece, BatchSkipsSync, BatchForgetsError,

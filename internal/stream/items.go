@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/keyspace"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/stamp"
 )
@@ -99,7 +100,7 @@ func (s Items[E, T]) Run(ctx context.Context, send func([]T) error) error {
 	}
 	var spent sync.Pool // of *batch[T]
 	return Run(ctx, Plan[Range, *batch[T]]{
-		Workers: s.Workers, Ordered: s.Ordered, Ranges: s.ranges(lower, upper),
+		Workers: s.Workers, Ordered: s.Ordered && !mutant.On(mutant.StreamUnordered), Ranges: s.ranges(lower, upper),
 		Send: func(b *batch[T]) error {
 			err := send(b.items)
 			clear(b.items)
@@ -134,6 +135,9 @@ func (s *Items[E, T]) scan(r Range, b *batcher[T]) error {
 	for scan.Next() {
 		e := &scan.Entry
 		if bytes.Equal(e.Key, last) {
+			continue
+		}
+		if e.Meta.Kind == base.KindDelete && mutant.On(mutant.StreamBeforeDeletion) {
 			continue
 		}
 		last = append(last[:0], e.Key...)
@@ -245,7 +249,11 @@ func (s *Items[E, T]) ranges(lower, upper []byte) stditer.Seq2[Range, error] {
 				s.Space.Number() != numberOf(r.Hi) {
 				continue // the last range follows; or two versions of one key
 			}
-			if !yield(Range{lo, hi}, nil) {
+			end := hi
+			if mutant.On(mutant.StreamBorderTwice) {
+				end = append(bytes.Clone(hi), 0)
+			}
+			if !yield(Range{lo, end}, nil) {
 				return
 			}
 			lo = hi

@@ -7,6 +7,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/stamp"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/tree"
@@ -34,7 +35,7 @@ func (e *Engine) Split(ks *Keyspace, lo, hi []byte, n int) (keys [][]byte, err e
 		for _, key := range cut(pieces, n) {
 			user := ks.userKey(key)
 			last := lo
-			if len(keys) > 0 {
+			if len(keys) > 0 && !mutant.On(mutant.SplitRepeats) {
 				last = keys[len(keys)-1]
 			}
 			if bytes.Compare(user, last) > 0 && (hi == nil || bytes.Compare(user, hi) < 0) {
@@ -69,6 +70,9 @@ func (e *Engine) inRange(ks *Keyspace, lo, hi []byte, do func(v *state.View, lo,
 // estimate adds the memtables to the estimate of the tables.
 func estimate(v *state.View, lo, hi []byte) (tree.Estimate, error) {
 	sum, err := v.Tree.Estimate(lo, hi)
+	if mutant.On(mutant.EstimateTablesOnly) {
+		return sum, err
+	}
 	for _, t := range v.Memtables {
 		n, _, e := t.Within(lo, hi, 0)
 		if err == nil {

@@ -17,6 +17,7 @@ import (
 	followtest "github.com/stoatdb/stoat/tests/follow"
 	isolationtest "github.com/stoatdb/stoat/tests/isolation"
 	modeltest "github.com/stoatdb/stoat/tests/model"
+	readstest "github.com/stoatdb/stoat/tests/reads"
 	"github.com/stoatdb/stoat/tests/schedules"
 	timestampstest "github.com/stoatdb/stoat/tests/timestamps"
 	"github.com/stoatdb/stoat/vfs/memfs"
@@ -91,6 +92,12 @@ func harnesses(t *testing.T) []hunt.Harness {
 		{Name: hunt.Queues, Run: func(seed uint64, scale int) error {
 			return testkit.Times(8*scale, func(i int) error { return modeltest.RunQueues(seed + uint64(i)) })
 		}, Asked: true},
+		{Name: hunt.Reads, Asked: true, Run: func(seed uint64, scale int) error {
+			return testkit.Times(scale, func(i int) error {
+				_, err := readstest.RunLife(seed+uint64(i), 200)
+				return err
+			})
+		}},
 		{Name: hunt.Backups, Asked: true, Run: func(seed uint64, scale int) error {
 			err := testkit.Times(scale, func(i int) error { return backuptest.RunLife(seed+uint64(i), 10) })
 			if err == nil {

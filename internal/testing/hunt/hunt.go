@@ -53,6 +53,7 @@ const (
 	Ingests   = "ingests"
 	Ahead     = "syncs ahead"
 	Crowds    = "crowded memory"
+	Reads     = "reads"
 	// Resurrection is the harness that must see a deleted key again.
 	Resurrection = "resurrected keys"
 )
@@ -146,6 +147,15 @@ var onlyBy = map[mutant.Name]string{
 	mutant.RelayBorrows:    Ingests,
 
 	mutant.HintTrusted: Crowds,
+
+	mutant.StreamBorderTwice:    Reads,
+	mutant.StreamBeforeDeletion: Reads,
+	mutant.StreamUnordered:      Reads,
+	mutant.EstimateTablesOnly:   Reads,
+	mutant.EstimateFirstLevel:   Reads,
+	mutant.SplitRepeats:         Reads,
+	mutant.SequenceBuffered:     Reads,
+	mutant.SequenceReturnsOld:   Reads,
 
 	mutant.FeedSkip:          Feeds,
 	mutant.FeedTwice:         Feeds,
