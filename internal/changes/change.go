@@ -81,7 +81,7 @@ func (s *subscription) add(stored, value []byte, m base.Meta) error {
 		return nil
 	}
 	i := item{in: in, stored: stored, value: value, meta: m}
-	if len(s.filter.prefix) > 0 {
+	if len(s.filter.prefix) > 0 && (s.filter.all || !mutant.On(mutant.FeedNoPrefix)) {
 		key, _, err := s.userKey(&i)
 		if err != nil || !bytes.HasPrefix(key, s.filter.prefix) {
 			return err
@@ -114,7 +114,7 @@ func (s *subscription) addRanges(lo, hi []byte) error {
 	}
 	for _, in := range s.names.all {
 		below := len(hi) > 0 && bytes.Compare(hi, in.lower) <= 0
-		if below || bytes.Compare(lo, in.upper) >= 0 || !s.filter.takes(in) {
+		if below || bytes.Compare(lo, in.upper) >= 0 || !s.filter.takes(in) && !mutant.On(mutant.FeedForeignRange) {
 			continue
 		}
 		i := item{in: in, meta: base.Meta{Kind: base.KindDeleteRange}}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/mutant"
 )
 
 // A named is a keyspace that exists.
@@ -82,5 +83,8 @@ func (f *filter) takesDrop(k *named) bool { return k.name == "" || f.takes(k) }
 // takesRange reports whether a range of keys may have keys of the feed. An end of nil is
 // none.
 func (f *filter) takesRange(key, end []byte) bool {
+	if mutant.On(mutant.FeedRangeBefore) && !bytes.HasPrefix(key, f.prefix) {
+		return false
+	}
 	return (end == nil || bytes.Compare(f.prefix, end) < 0) && (bytes.Compare(key, f.prefix) <= 0 || bytes.HasPrefix(key, f.prefix))
 }

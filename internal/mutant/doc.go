@@ -64,6 +64,13 @@ const (
 	FeedNoRanges Name = "feed-no-ranges"
 	// FeedNoDrops: a feed leaves out the drops of keyspaces.
 	FeedNoDrops Name = "feed-no-drops"
+	// FeedRangeBefore: a feed with a prefix leaves out range deletions that begin before the
+	// prefix.
+	FeedRangeBefore Name = "feed-range-before"
+	// FeedForeignRange: a feed has range deletions of keyspaces that its filter leaves out.
+	FeedForeignRange Name = "feed-foreign-range"
+	// FeedNoPrefix: a feed of one keyspace takes all keys of it, whatever its prefix is.
+	FeedNoPrefix Name = "feed-no-prefix"
 	// FeedGap: a feed passes over commits that the log does not have.
 	FeedGap Name = "feed-gap"
 	// FeedForget: a flush keeps nothing of the log for feeds.
@@ -411,6 +418,7 @@ var Names = []Name{
 	StampUpright, StampReadsPast, StampPurgeUnread, StampTablesUnread, StampDropNewest, StampDropDeletion, StampWriteDiscarded,
 	FeedSkip, FeedTwice, FeedHalf, FeedNoRanges, FeedNoDrops, FeedGap, FeedForget, FeedLoseValues, FeedUnsynced, FeedUnsyncedFlush,
 	FeedFollowsUnsynced, FeedFollowsGap, FeedFollowsValues,
+	FeedRangeBefore, FeedForeignRange, FeedNoPrefix,
 	EarlyPublish, EarlyResult, EarlyRead, EarlyUnchecked, EarlyOutlives, LatePublish, SnapshotOffByOne, StaleReadVersion,
 	ExpiredBegins, ExpiredReadsOn, ExpiredHolds, IgnoreOwnWrites,
 	OperandsReversed, RenewExpired, FoldAcrossSnapshot, LoseUnregistered, DropNeededBase, FilterUncovers,

@@ -28,6 +28,32 @@ func (l *ledger) forget(last uint64) {
 	l.last = last
 }
 
+// filtered returns the lines of a version that a feed with a filter has.
+func (l *ledger) filtered(version uint64, o *feed.Options) string {
+	return render(slices.DeleteFunc(slices.Clone(l.changes[version]), func(c feed.Change) bool { return !within(&c, o) }))
+}
+
+// within reports whether a feed with a filter has a change.
+func within(c *feed.Change, o *feed.Options) bool {
+	if o.Keyspaces != nil && !slices.Contains(o.Keyspaces, c.Keyspace) {
+		return false
+	}
+	if c.Kind != feed.DeleteRange {
+		return bytes.HasPrefix(c.Key, o.Prefix)
+	}
+	// The range and the keys with the prefix meet in the keys from here on. No key of a
+	// life has 0xff.
+	from, until := max(string(c.Key), string(o.Prefix)), string(o.Prefix)+"\xff"
+	return from < until && (c.End == nil || from < string(c.End))
+}
+
+// drawFilter draws which changes a feed has.
+func drawFilter(rng *rand.Rand) (o feed.Options) {
+	o.Keyspaces = [][]string{nil, {""}, {"other"}, {"other", ""}, {"none"}}[rng.IntN(5)]
+	o.Prefix = []byte([]string{"", "k", "k1", "k3", "k25", "asum", "asum1", "z"}[rng.IntN(8)])
+	return o
+}
+
 // line is the form of a change in a ledger.
 func line(c *feed.Change) string {
 	h := fnv.New64a()

@@ -16,7 +16,7 @@ import (
 
 // Work is what lives came to.
 type Work struct {
-	Commits, Resumes, Cuts, Taken, Restarts, Gone, Large, States int
+	Commits, Resumes, Cuts, Taken, Restarts, Gone, Large, States, Filtered int
 }
 
 // Add adds the work of another life.
@@ -29,6 +29,7 @@ func (w *Work) Add(o Work) {
 	w.Gone += o.Gone
 	w.Large += o.Large
 	w.States += o.States
+	w.Filtered += o.Filtered
 }
 
 // A life is one database with one consumer of its feed.
@@ -51,7 +52,7 @@ type life struct {
 	work    Work
 
 	// The newest version that a commit has begun with, that is acknowledged, that is
-	// acknowledged as durable, and that the feed has delivered.
+	// acknowledged as durable, and that a feed has delivered.
 	begun, known, durable, delivered atomic.Uint64
 }
 
@@ -160,7 +161,9 @@ func (l *life) step() error {
 		return l.follow(false)
 	case 7, 8:
 		return l.follow(true)
-	case 9:
+	case 9, 10:
+		return l.filtered()
+	case 11:
 		return testkit.WaitForFlushes(l.db)
 	}
 	return l.commit()
@@ -235,8 +238,8 @@ func (l *life) cut() error {
 	if err != nil {
 		return err
 	}
-	if durable := l.durable.Load(); last < max(l.replica.version, durable) {
-		return fmt.Errorf("a power cut took the database back to version %d; the feed had delivered %d, and %d was durable", last, l.replica.version, durable)
+	if delivered, durable := max(l.replica.version, l.delivered.Load()), l.durable.Load(); last < max(delivered, durable) {
+		return fmt.Errorf("a power cut took the database back to version %d; a feed had delivered %d, and %d was durable", last, delivered, durable)
 	}
 	l.work.Cuts++
 	l.work.Taken += int(l.ledger.last - last)
@@ -294,21 +297,67 @@ func (l *life) follow(early bool) error {
 	return nil
 }
 
-// take compares a commit with the ledger, and applies it to the replica.
-func (l *life) take(c *feed.Commit) error {
-	l.delivered.Store(c.Version)
-	if c.Version != l.replica.version+1 {
-		return fmt.Errorf("version %d follows version %d in the feed", c.Version, l.replica.version)
+// saw notes that a feed has delivered a version.
+func (l *life) saw(version uint64) { l.delivered.Store(max(l.delivered.Load(), version)) }
+
+// filtered compares a feed with a filter with the ledger.
+func (l *life) filtered() error {
+	o := drawFilter(l.rng)
+	if o.After = l.rng.Uint64N(l.ledger.last + 1); o.After == l.ledger.last {
+		return nil
 	}
-	var changes []feed.Change
+	last := o.After
+	for c, err := range l.db.Subscribe(context.Background(), o) {
+		var gone *feed.GoneError
+		if errors.As(err, &gone) && l.bounded {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		l.saw(c.Version)
+		for last++; last < c.Version; last++ {
+			if want := l.ledger.filtered(last, &o); want != "" {
+				return fmt.Errorf("a feed of %q with prefix %q leaves version %d out, which has\n%s", o.Keyspaces, o.Prefix, last, want)
+			}
+		}
+		changes, err := l.read(&c)
+		if err != nil {
+			return err
+		}
+		if got, want := render(changes), l.ledger.filtered(c.Version, &o); got != want {
+			return fmt.Errorf("version %d has in a feed of %q with prefix %q\n%s\nwant\n%s", c.Version, o.Keyspaces, o.Prefix, got, want)
+		}
+		if l.work.Filtered += len(changes); c.Version == l.ledger.last {
+			break
+		}
+	}
+	return nil
+}
+
+// read returns the changes of a commit.
+func (l *life) read(c *feed.Commit) (changes []feed.Change, err error) {
 	for ch, err := range c.Changes {
 		if err != nil {
-			return fmt.Errorf("version %d: %w", c.Version, err)
+			return nil, fmt.Errorf("version %d: %w", c.Version, err)
 		}
 		if len(ch.Value) >= 16<<10 {
 			l.work.Large++
 		}
 		changes = append(changes, copied(ch))
+	}
+	return changes, nil
+}
+
+// take compares a commit with the ledger, and applies it to the replica.
+func (l *life) take(c *feed.Commit) error {
+	l.saw(c.Version)
+	if c.Version != l.replica.version+1 {
+		return fmt.Errorf("version %d follows version %d in the feed", c.Version, l.replica.version)
+	}
+	changes, err := l.read(c)
+	if err != nil {
+		return err
 	}
 	if got, want := render(changes), l.ledger.of[c.Version]; got != want {
 		return fmt.Errorf("version %d has in the feed\n%s\nwant\n%s", c.Version, got, want)
