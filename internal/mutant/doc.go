@@ -386,6 +386,11 @@ const (
 	// RestoreUnfinished: a restore gives the database its name before its files are
 	// durable.
 	RestoreUnfinished Name = "restore-unfinished"
+	// RestoreSkipsAhead: a restore that goes on takes keys for done that only begin as the
+	// last one that is done.
+	RestoreSkipsAhead Name = "restore-skips-ahead"
+	// RestoreForeign: a restore goes on with the files of a restore of other backups.
+	RestoreForeign Name = "restore-foreign"
 
 	// FollowHalf: a follower shows a commit before it has applied all of it.
 	FollowHalf Name = "follow-half"
@@ -445,6 +450,7 @@ var Names = []Name{
 	FileByName, FileUnverified, FilePruned, PruneNewest, PruneUnread, SortedCut,
 	FileBesideDirectory, FileNeighbour, FileEndsEarly,
 	BackupForgets, BackupUnfiltered, BackupUncovered, RestoreResurrects, RestoreUnfinished,
+	RestoreSkipsAhead, RestoreForeign,
 	FollowHalf, FollowLogOnly, FollowTwice, FollowBlind, FollowOldSpan, FollowLazy,
 	FollowUndamaged, FollowFirstSpan, FollowChecksOnce, FollowUnsynced,
 }

@@ -115,6 +115,26 @@ func (l *life) fill() error {
 	return nil
 }
 
+// restoreFewer restores all backups but the last one where a power cut has left a restore of
+// all. It must not take over what that has done.
+func (l *life) restoreFewer(ctx context.Context, disk *memfs.FS) error {
+	l.opts.FS = disk
+	n, now := len(l.chain)-1, l.clock.Ms.Load()
+	defer l.clock.Ms.Store(now)
+	l.clock.Ms.Store(l.times[n-1]) // values of the dump have expired since
+	_, err := stoat.Restore(ctx, target, stoat.RestoreOptions{Options: l.other()}, l.readers(n)...)
+	switch {
+	case err == nil:
+		err = l.compare(ctx, target, l.dumps[n-1])
+	case errors.Is(err, stoat.ErrBackup), errors.Is(err, vfs.ErrExist):
+		return nil // the user must remove the one that was begun, or it is complete
+	}
+	if err != nil {
+		return fmt.Errorf("restore of fewer backups: %w", err)
+	}
+	return nil
+}
+
 // goOn checks what a power cut left, and restores again if that is needed. It returns how
 // many calls wrote to files.
 func (l *life) goOn(ctx context.Context, disk *memfs.FS) (writes int, err error) {
@@ -133,6 +153,12 @@ func (l *life) goOn(ctx context.Context, disk *memfs.FS) (writes int, err error)
 			return 0, fmt.Errorf("an unfinished restore can be opened: %w", err)
 		}
 		l.opts.FS = disk
+	}
+	if l.rng.IntN(3) == 0 {
+		err := l.restoreFewer(ctx, disk.Clone())
+		if l.opts.FS = disk; err != nil {
+			return 0, err
+		}
 	}
 	_, err = disk.Stat(target)
 	switch {

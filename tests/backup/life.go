@@ -25,6 +25,7 @@ type life struct {
 	chain [][]byte
 	infos []stoat.BackupInfo
 	dumps []dump
+	times []int64 // of the dumps, in ms since 1970
 }
 
 func newLife(seed uint64) (*life, error) {
@@ -205,6 +206,7 @@ func (l *life) backUp(ctx context.Context) error {
 		return fmt.Errorf("verified %+v, want %+v: %w", verified, info, err)
 	}
 	seen, err := snapshotOf(l.db, l.clock.Ms.Load())
+	l.times = append(l.times, l.clock.Ms.Load())
 	l.chain, l.infos, l.dumps = append(l.chain, to.Bytes()), append(l.infos, info), append(l.dumps, seen)
 	return err
 }

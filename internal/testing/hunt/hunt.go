@@ -118,6 +118,8 @@ var onlyBy = map[mutant.Name]string{
 	mutant.BackupUncovered:   Backups,
 	mutant.RestoreResurrects: Backups,
 	mutant.RestoreUnfinished: Backups,
+	mutant.RestoreSkipsAhead: Backups,
+	mutant.RestoreForeign:    Backups,
 
 	mutant.FileByName:     Files,
 	mutant.FileUnverified: Files,
