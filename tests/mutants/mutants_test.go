@@ -93,7 +93,7 @@ func harnesses(t *testing.T) []hunt.Harness {
 			return testkit.Times(8*scale, func(i int) error { return modeltest.RunQueues(seed + uint64(i)) })
 		}, Asked: true},
 		{Name: hunt.Reads, Asked: true, Run: func(seed uint64, scale int) error {
-			return testkit.Times(scale, func(i int) error {
+			return testkit.Times(2*scale, func(i int) error {
 				_, err := readstest.RunLife(seed+uint64(i), 200)
 				return err
 			})

@@ -124,7 +124,7 @@ func (l *life) step() error {
 		return l.split()
 	case 24, 25, 26, 27:
 		return l.number()
-	case 28:
+	case 28, 29, 30:
 		return l.closeNumbers()
 	}
 	return l.writes()
@@ -143,8 +143,13 @@ func (l *life) compact() error {
 	return l.db.Compact(context.Background(), stoat.CompactOptions{})
 }
 
-// cut cuts the power, and opens what is left.
+// cut cuts the power, perhaps just after a lease of a sequence, and opens what is left.
 func (l *life) cut() error {
+	for range l.rng.IntN(3) {
+		if err := l.number(); err != nil {
+			return err
+		}
+	}
 	after := testkit.RandomCut(l.rng)(l.disk)
 	if err := l.db.Close(); err != nil {
 		return err
@@ -167,13 +172,20 @@ func (l *life) cut() error {
 	return nil
 }
 
-// keysMax is the number of keys of a keyspace, without those that need an escape.
-const keysMax = 6000
+const (
+	// keysMax is the number of keys of a keyspace, without those that need an escape.
+	keysMax = 6000
+	// The keys from hot on are drawn often.
+	hot, hotKeys = 3000, 20
+)
 
-// key draws a key. Some need an escape.
+// key draws a key. Some need an escape, and some are drawn often.
 func (l *life) key() string {
-	if l.rng.IntN(16) == 0 {
+	switch l.rng.IntN(16) {
+	case 0:
 		return fmt.Sprintf("\xff%02d", l.rng.IntN(30))
+	case 1, 2, 3:
+		return keyOf(hot + l.rng.IntN(hotKeys))
 	}
 	return keyOf(l.rng.IntN(keysMax))
 }

@@ -99,7 +99,10 @@ func (l *life) split() error {
 	p := l.drawPart()
 	n := 1 + l.rng.IntN(5)
 	if l.rng.IntN(2) == 0 {
-		n += l.rng.IntN(5000) // many parts have one key
+		n += 1 << l.rng.IntN(15) // many parts have one key
+		if l.rng.IntN(2) == 0 {
+			p.lo, p.hi = []byte(keyOf(hot-1)), []byte(keyOf(hot+hotKeys))
+		}
 	}
 	cuts, err := l.db.SplitRange(l.spaces[p.space], p.lo, p.hi, n)
 	if err != nil {
