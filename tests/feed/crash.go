@@ -137,7 +137,7 @@ func (l *life) goOn() error {
 
 // upTo returns a ledger of the versions up to last.
 func (l *ledger) upTo(last uint64) ledger {
-	to := ledger{of: maps.Clone(l.of), changes: maps.Clone(l.changes), last: l.last}
+	to := ledger{changes: maps.Clone(l.changes), last: l.last}
 	to.forget(last)
 	return to
 }

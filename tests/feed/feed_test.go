@@ -15,7 +15,7 @@ func TestFeeds(t *testing.T) {
 	var all Work
 	testkit.Lives(t, seed, lives, func(seed uint64) (Work, error) { return RunLife(seed, 600) }, all.Add)
 	t.Logf("%+v", all)
-	if all.Cuts == 0 || all.Taken == 0 || all.Restarts == 0 || all.Gone == 0 || all.Large == 0 || all.Filtered == 0 {
+	if all.Cuts == 0 || all.Taken == 0 || all.Restarts == 0 || all.Gone == 0 || all.Large == 0 || all.Filtered == 0 || all.Drops == 0 {
 		t.Errorf("the lives came to too little: %+v", all)
 	}
 }
@@ -40,7 +40,7 @@ func TestFeeds_OfFollowers(t *testing.T) {
 	var all Work
 	testkit.Lives(t, seed, dose.Short(3, 10), func(seed uint64) (Work, error) { return RunFollowed(seed, 600) }, all.Add)
 	t.Logf("%+v", all)
-	if all.Taken == 0 || all.Restarts == 0 || all.Gone == 0 || all.Large == 0 {
+	if all.Taken == 0 || all.Restarts == 0 || all.Gone == 0 || all.Large == 0 || all.Drops == 0 {
 		t.Errorf("the lives came to too little: %+v", all)
 	}
 }

@@ -12,17 +12,19 @@ import (
 	"github.com/stoatdb/stoat/feed"
 )
 
-// A ledger has what each version wrote, in the form of render.
+// A ledger has what each version wrote.
 type ledger struct {
-	of      map[uint64]string
 	changes map[uint64][]feed.Change
-	last    uint64 // the newest version
+	last    uint64          // the newest version
+	dropped map[uint32]bool // the IDs of keyspaces that are gone
 }
+
+// of returns the lines of a version that a feed has.
+func (l *ledger) of(version uint64) string { return l.filtered(version, &feed.Options{}) }
 
 // forget takes back the versions after last, which a power cut has taken.
 func (l *ledger) forget(last uint64) {
 	for v := last + 1; v <= l.last; v++ {
-		delete(l.of, v)
 		delete(l.changes, v)
 	}
 	l.last = last
@@ -30,7 +32,10 @@ func (l *ledger) forget(last uint64) {
 
 // filtered returns the lines of a version that a feed with a filter has.
 func (l *ledger) filtered(version uint64, o *feed.Options) string {
-	return render(slices.DeleteFunc(slices.Clone(l.changes[version]), func(c feed.Change) bool { return !within(&c, o) }))
+	return render(slices.DeleteFunc(slices.Clone(l.changes[version]), func(c feed.Change) bool {
+		gone := l.dropped[c.KeyspaceID] && c.Kind != feed.DropKeyspace
+		return gone || !within(&c, o)
+	}))
 }
 
 // within reports whether a feed with a filter has a change.
@@ -38,7 +43,11 @@ func within(c *feed.Change, o *feed.Options) bool {
 	if o.Keyspaces != nil && !slices.Contains(o.Keyspaces, c.Keyspace) {
 		return false
 	}
-	if c.Kind != feed.DeleteRange {
+	switch c.Kind {
+	case feed.DropKeyspace:
+		return true
+	case feed.DeleteRange:
+	default:
 		return bytes.HasPrefix(c.Key, o.Prefix)
 	}
 	// The range and the keys with the prefix meet in the keys from here on. No key of a
@@ -56,6 +65,9 @@ func drawFilter(rng *rand.Rand) (o feed.Options) {
 
 // line is the form of a change in a ledger.
 func line(c *feed.Change) string {
+	if c.Kind == feed.DropKeyspace { // the name may be forgotten
+		return fmt.Sprint(c.Kind, c.KeyspaceID)
+	}
 	h := fnv.New64a()
 	h.Write(c.Value)
 	return fmt.Sprintf("%s %s %q %q %d %x %d %d %d", c.Kind, c.Keyspace, c.Key, c.End, len(c.Value), h.Sum64(),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 
 // Work is what lives came to.
 type Work struct {
-	Commits, Resumes, Cuts, Taken, Restarts, Gone, Large, States, Filtered int
+	Commits, Resumes, Cuts, Taken, Restarts, Gone, Large, States, Filtered, Drops int
 }
 
 // Add adds the work of another life.
@@ -30,6 +31,7 @@ func (w *Work) Add(o Work) {
 	w.Large += o.Large
 	w.States += o.States
 	w.Filtered += o.Filtered
+	w.Drops += o.Drops
 }
 
 // A life is one database with one consumer of its feed.
@@ -38,6 +40,8 @@ type life struct {
 	disk  *memfs.FS
 	db    *stoat.DB
 	other *stoat.Keyspace
+	// otherID is the ID of other.
+	otherID uint32
 	// follower is what the consumer subscribes to, if it is in another process.
 	follower *stoat.DB
 	remote   bool
@@ -75,7 +79,7 @@ func RunFollowed(seed uint64, steps int) (Work, error) {
 func newLife(seed uint64) *life {
 	rng := rand.New(rand.NewPCG(seed, 37))
 	return &life{rng: rng, disk: memfs.New(), bounded: rng.IntN(3) == 0, encrypted: rng.IntN(4) == 0, remote: rng.IntN(3) == 0,
-		ledger:  ledger{of: map[uint64]string{}, changes: map[uint64][]feed.Change{}},
+		ledger:  ledger{changes: map[uint64][]feed.Change{}, dropped: map[uint32]bool{}},
 		replica: replica{values: map[string]string{}}}
 }
 
@@ -136,8 +140,40 @@ func (l *life) open() (err error) {
 	if l.db, err = stoat.Open(testkit.Dir, o); err != nil {
 		return err
 	}
-	l.other, err = l.db.Keyspace("other", nil)
+	return l.define()
+}
+
+// otherName is the name of the second keyspace.
+const otherName = "other"
+
+// define opens or creates the second keyspace.
+func (l *life) define() (err error) {
+	if l.other, err = l.db.Keyspace(otherName, nil); err != nil {
+		return err
+	}
+	infos, err := l.db.Keyspaces()
+	for _, i := range infos {
+		if i.Name == otherName {
+			l.otherID = i.ID
+		}
+	}
 	return err
+}
+
+// drop drops the second keyspace, and creates it again.
+func (l *life) drop() error {
+	if err := l.db.DropKeyspace(otherName); err != nil {
+		return err
+	}
+	l.work.Drops++
+	l.ledger.dropped[l.otherID] = true
+	l.ledger.last++
+	l.ledger.changes[l.ledger.last] = []feed.Change{{Kind: feed.DropKeyspace, Keyspace: otherName, KeyspaceID: l.otherID}}
+	l.durable.Store(l.ledger.last)
+	if last, err := l.newest(); err != nil || last != l.ledger.last {
+		return fmt.Errorf("the drop of a keyspace made version %d, want %d: %w", last, l.ledger.last, err)
+	}
+	return l.define()
 }
 
 // step does something drawn.
@@ -163,6 +199,10 @@ func (l *life) step() error {
 		return l.follow(true)
 	case 9:
 		return testkit.WaitForFlushes(l.db)
+	case 12:
+		if !l.steady { // a crash in a drop lets the next opening commit the rest
+			return l.drop()
+		}
 	case 10, 11:
 		if !l.remote { // it syncs the log, so a follower would meet less
 			return l.filtered()
@@ -200,6 +240,11 @@ func (l *life) commitAs(durability stoat.Durability) error {
 	if len(changes) == 0 {
 		return nil
 	}
+	for i := range changes {
+		if changes[i].Keyspace == otherName {
+			changes[i].KeyspaceID = l.otherID
+		}
+	}
 	tx, err := l.db.Begin(stoat.ReadWrite)
 	if err != nil {
 		return err
@@ -216,7 +261,6 @@ func (l *life) commitAs(durability stoat.Durability) error {
 		return fmt.Errorf("version %d follows version %d", tx.CommitVersion(), l.ledger.last)
 	}
 	l.ledger.last++
-	l.ledger.of[l.ledger.last] = render(changes)
 	l.ledger.changes[l.ledger.last] = changes
 	l.known.Store(l.ledger.last)
 	if durability == stoat.Synced {
@@ -327,6 +371,11 @@ func (l *life) filtered() error {
 		if err != nil {
 			return err
 		}
+		if o.Keyspaces != nil { // the drop of a keyspace with a forgotten name is in each feed
+			changes = slices.DeleteFunc(changes, func(c feed.Change) bool {
+				return c.Kind == feed.DropKeyspace && !slices.Contains(o.Keyspaces, otherName)
+			})
+		}
 		if got, want := render(changes), l.ledger.filtered(c.Version, &o); got != want {
 			return fmt.Errorf("version %d has in a feed of %q with prefix %q\n%s\nwant\n%s", c.Version, o.Keyspaces, o.Prefix, got, want)
 		}
@@ -361,7 +410,7 @@ func (l *life) take(c *feed.Commit) error {
 	if err != nil {
 		return err
 	}
-	if got, want := render(changes), l.ledger.of[c.Version]; got != want {
+	if got, want := render(changes), l.ledger.of(c.Version); got != want {
 		return fmt.Errorf("version %d has in the feed\n%s\nwant\n%s", c.Version, got, want)
 	}
 	for i := range changes {

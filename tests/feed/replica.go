@@ -2,6 +2,8 @@ package feed
 
 import (
 	"fmt"
+	"maps"
+	"strings"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/feed"
@@ -23,6 +25,8 @@ func (r *replica) apply(c *feed.Change) {
 		delete(r.values, key)
 	case feed.Merge:
 		r.values[key] = string(merged(r.values[key], string(c.Value)))
+	case feed.DropKeyspace:
+		maps.DeleteFunc(r.values, func(k, _ string) bool { return strings.HasPrefix(k, otherName+"/") })
 	case feed.DeleteRange:
 		end := c.Keyspace + "/" + string(c.End)
 		if c.End == nil {
