@@ -110,7 +110,7 @@ func (c *faultCase) String() string {
 
 // count runs the life without faults and counts its calls.
 func (c *faultCase) count() int64 {
-	l := &faultyLife{faultCase: c, fs: faultfs.New(c.scene.disk.Clone()), m: c.scene.m.Clone()}
+	l := &faultyLife{faultCase: c, fs: faultfs.New(c.scene.disk.Clone()), m: c.scene.m.Clone(), rng: rand.New(rand.NewPCG(0, 0))}
 	_ = l.live()
 	return l.fs.Calls()
 }

@@ -31,6 +31,7 @@ type faultyLife struct {
 	m              *model.Map
 	known, durable uint64
 	doubts         [][]model.Write
+	fed            uint64 // the version up to which the feed was read
 }
 
 func (l *faultyLife) note(format string, args ...any) {
@@ -41,8 +42,8 @@ func (l *faultyLife) note(format string, args ...any) {
 // not excuse.
 func (l *faultyLife) live() error {
 	l.history = nil
-	opts := testkit.Merging(stoat.Options{FS: l.fs, Clock: testkit.NewClock(), MemtableSize: testkit.SmallMemtable,
-		Compression: stoat.CompressionSmall, Events: l.work.Note, Keys: l.scene.keys})
+	opts := l.options(l.fs)
+	opts.Events = l.work.Note
 	db, err := stoat.Open(testkit.Dir, &opts)
 	if err != nil {
 		l.note("open: %v", err)
@@ -50,11 +51,14 @@ func (l *faultyLife) live() error {
 	}
 	l.db = db
 	l.known = l.m.Last()
+	l.fed = l.known
 	for i, step := range []func() error{
 		l.read,
 		l.commit(stoat.Synced, 3, 40),
 		l.commit(stoat.Buffered, 3, 40),
 		l.read,
+		l.subscribe,
+		l.follow,
 		l.commit(stoat.Synced, 2, 40),
 		l.commit(stoat.Buffered, 20, 20<<10),
 		l.commit(stoat.Buffered, 20, 20<<10),
@@ -65,6 +69,8 @@ func (l *faultyLife) live() error {
 		l.commit(stoat.Buffered, 2, 10),
 		l.ingest,
 		l.read,
+		l.batch,
+		l.subscribe,
 		l.scatter(0),
 		l.collect, // only flushes
 		l.scatter(1),
@@ -74,7 +80,10 @@ func (l *faultyLife) live() error {
 		l.deleteSome,
 		l.compact(stoat.CompactOptions{Lower: []byte("k")}), // leaves garbage
 		l.collect,
+		l.backup,
 		l.commit(stoat.Synced, 3, 40),
+		l.follow,
+		l.subscribe,
 		l.read,
 	} {
 		if err := step(); err != nil {
