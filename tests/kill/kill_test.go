@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // killEnv makes this test binary live a life of a database until it is
@@ -79,14 +80,20 @@ func TestKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d kills, %d of encrypted databases: %d before the database was open, %d after it was closed; "+
-		"%d commits acknowledged, %d found without; %d drops of keyspaces",
+		"%d commits acknowledged, %d found without; %d drops of keyspaces; "+
+		"followers looked %d times and read %d changes, some were gone %d times; %d backups",
 		tally.kills.Load(), tally.encrypted.Load(), tally.early.Load(), tally.late.Load(),
-		tally.commits.Load(), tally.found.Load(), tally.drops.Load())
+		tally.commits.Load(), tally.found.Load(), tally.drops.Load(),
+		tally.Looks.Load(), tally.Changes.Load(), tally.Gone.Load(), tally.Backups.Load())
+	if tally.Looks.Load() == 0 || tally.Changes.Load() == 0 {
+		t.Error("no follower has seen anything")
+	}
 }
 
 // A killTally counts what kills have met.
 type killTally struct {
 	kills, encrypted, early, late, commits, found, drops atomic.Int64
+	WitnessTally
 }
 
 // killChain takes one database through lives that end with a kill. When
@@ -101,12 +108,19 @@ func killChain(seed uint64, lives int, tally *killTally) error {
 		return err
 	}
 	dir := filepath.Join(parent, "db")
-	s := NewState()
+	s, witness := NewState(), NewWitness(&tally.WitnessTally)
 	for life := range uint64(lives) {
 		rng := rand.New(rand.NewPCG(seed, 1<<32+life))
 		l := NewLedger(seed, life, s)
 		l.Drops = true
-		if err := killLife(dir, l, rng, tally); err != nil {
+		ended, watched := make(chan struct{}), make(chan error, 1)
+		go func() {
+			rng := rand.New(rand.NewPCG(seed, 2<<32+life))
+			watched <- testkit.CatchPanic(func() error { return witness.Watch(dir, PlanLife(seed, life).Opts, rng, ended) })
+		}()
+		err := killLife(dir, l, rng, tally)
+		close(ended)
+		if err = errors.Join(err, <-watched); err != nil {
 			return fmt.Errorf("life %d in %s: %w", life, dir, err)
 		}
 		acknowledged := len(l.Commits)
