@@ -263,12 +263,18 @@ func (l *aging) replaceDataKey() error {
 	if err := l.db.Compact(context.Background(), stoat.CompactOptions{}); err != nil {
 		return err
 	}
-	grown, err := l.grown()
-	if err != nil {
-		return err
-	}
-	if !grown {
-		return fmt.Errorf("new files have a data key that is older than %s", agingDataKeys)
+	// A job in the background may be making the key, and Compact does not wait for it.
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		grown, err := l.grown()
+		if err != nil {
+			return err
+		}
+		if grown {
+			break
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("new files have a data key that is older than %s", agingDataKeys)
+		}
 	}
 	if err := l.look(); err != nil {
 		return err
