@@ -2,10 +2,13 @@ package crash
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/dose"
@@ -23,6 +26,12 @@ type spacesLife struct {
 	db  *stoat.DB
 	rng *rand.Rand
 
+	// Of an encrypted database. The master key with number turning protects it once the
+	// rotation under way ends, and until then the one with number master.
+	keys            testkit.TurningKeys
+	clock           *testkit.Clock
+	master, turning atomic.Int64
+
 	mu     sync.Mutex
 	seen   int
 	past   []modeltest.SpacesState // after each operation
@@ -33,6 +42,8 @@ type spacesCopy struct {
 	disk *memfs.FS
 	done int // operations that were acknowledged
 	op   string
+	// master and turning are those of the life.
+	master, turning int
 }
 
 const spacesCopiesMax = 40
@@ -48,7 +59,41 @@ func (l *spacesLife) boundary(op vfs.Op) {
 	} else if slot = l.rng.IntN(l.seen); slot >= spacesCopiesMax {
 		return
 	}
-	l.copies[slot] = spacesCopy{l.fs.Clone(), len(l.past), op.String()}
+	c := spacesCopy{done: len(l.past), op: op.String(), master: int(l.master.Load())}
+	c.disk = l.fs.Clone()
+	c.turning = int(l.turning.Load())
+	l.copies[slot] = c
+}
+
+// turn makes another master key protect the database, or lets the newest data key get old.
+func (l *spacesLife) turn(rng *rand.Rand) error {
+	l.clock.Ms.Add(rotatedAge.Milliseconds())
+	if rng.IntN(2) == 0 {
+		return nil
+	}
+	before := l.turning.Load()
+	l.turning.Store(before + 1)
+	l.keys.Turn(stoat.StaticKeys(testkit.NumberedKey(int(before+1)), testkit.NumberedKey(int(before))))
+	if err := l.db.RotateMasterKey(context.Background()); err != nil {
+		return err
+	}
+	l.master.Store(before + 1)
+	return nil
+}
+
+// rotatedAge is the age at which a data key is replaced.
+const rotatedAge = time.Minute
+
+// lockedOut demands that the master key before a completed rotation opens nothing.
+func (l *spacesLife) lockedOut(c spacesCopy, disk *memfs.FS) error {
+	if c.master == 0 || c.turning != c.master {
+		return nil
+	}
+	_, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk, ReadOnly: true, Keys: stoat.StaticKeys(testkit.NumberedKey(c.master - 1))})
+	if !errors.Is(err, stoat.ErrKey) {
+		return fmt.Errorf("the master key before the rotation: %v, want ErrKey", err)
+	}
+	return nil
 }
 
 // step draws an operation and runs it.
@@ -72,12 +117,18 @@ func (l *spacesLife) check(c spacesCopy, rng *rand.Rand) error {
 	kinds := memfs.CrashKinds()
 	disk := c.disk.Crash(kinds[rng.IntN(len(kinds))], rng)
 	if l.o.Keys != nil {
-		if err := testkit.NoSentinel(disk, testkit.Dir); err != nil {
+		err := testkit.NoSentinel(disk, testkit.Dir)
+		if err == nil {
+			err = l.lockedOut(c, disk)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	o := l.o
-	o.FS = disk
+	if o.FS = disk; o.Keys != nil {
+		o.Keys = stoat.StaticKeys(testkit.NumberedKey(c.turning), testkit.NumberedKey(c.master))
+	}
 	db, err := stoat.Open(testkit.Dir, &o)
 	if err != nil {
 		return err
@@ -116,18 +167,28 @@ func TestCrash_KeyspacesAreWholeOrAbsent(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
 	states := dose.Size(t, dose.States, 80, 1200)
+	turned := int64(0)
 	for life := range uint64((states + spacesCopiesMax - 1) / spacesCopiesMax) {
 		rng := rand.New(rand.NewPCG(seed+life, 0x5bace))
 		l := &spacesLife{fs: memfs.New(), rng: rand.New(rand.NewPCG(seed+life, 3))}
 		l.fs.SetHook(l.boundary)
-		l.o = stoat.Options{FS: l.fs, MemtableSize: testkit.SmallMemtable, Keys: testkit.KeysIf(life%3 == 1),
-			Filters: []stoat.Filter{modeltest.SignFilter{}}}
+		l.clock = testkit.NewClock()
+		l.o = stoat.Options{FS: l.fs, MemtableSize: testkit.SmallMemtable, Filters: []stoat.Filter{modeltest.SignFilter{}},
+			Clock: l.clock, DataKeyAge: rotatedAge}
+		if life%3 == 1 {
+			l.keys.Turn(stoat.StaticKeys(testkit.NumberedKey(0)))
+			l.o.Keys = &l.keys
+		}
 		var err error
 		l.db, err = stoat.Open(testkit.Dir, &l.o)
 		testkit.Must(t, err)
 		for range 80 {
 			testkit.Must(t, l.step(rng))
+			if l.o.Keys != nil && rng.IntN(3) == 0 {
+				testkit.Must(t, l.turn(rng))
+			}
 		}
+		turned += l.master.Load()
 		testkit.Must(t, l.db.Close())
 		l.fs.SetHook(nil)
 		for _, c := range l.copies {
@@ -135,5 +196,8 @@ func TestCrash_KeyspacesAreWholeOrAbsent(t *testing.T) {
 				t.Fatalf("seed %d, after %d operations, before %s: %v", seed+life, c.done, c.op, err)
 			}
 		}
+	}
+	if turned == 0 {
+		t.Error("no master key was rotated")
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync/atomic"
 	"time"
 
 	"github.com/stoatdb/stoat"
@@ -49,7 +48,7 @@ type aging struct {
 	disk  *memfs.FS
 	clock *testkit.Clock
 	db    *stoat.DB
-	keys  turning
+	keys  testkit.TurningKeys
 	// master is the number of the current master key.
 	master int
 	size   int // of KEYS
@@ -62,25 +61,10 @@ type aging struct {
 	values int
 }
 
-// A turning is a provider whose keys change. Background jobs ask it at any time.
-type turning struct{ keys atomic.Value } // a stoat.KeyProvider of one type
-
-// Current implements stoat.KeyProvider.
-func (t *turning) Current(ctx context.Context) (string, []byte, error) {
-	return t.keys.Load().(stoat.KeyProvider).Current(ctx)
-}
-
-// Key implements stoat.KeyProvider.
-func (t *turning) Key(ctx context.Context, id string) ([]byte, error) {
-	return t.keys.Load().(stoat.KeyProvider).Key(ctx, id)
-}
-
-func masterKey(n int) stoat.MasterKey { return testkit.MasterKey(fmt.Sprintf("%04d", n)) }
-
 // RunAging plays a life.
 func RunAging(seed uint64) (err error) {
 	l := &aging{rng: rand.New(rand.NewPCG(seed, 0xa9e)), disk: memfs.New(), clock: testkit.NewClock(), uses: map[string]bool{}}
-	l.keys.keys.Store(stoat.StaticKeys(masterKey(0)))
+	l.keys.Turn(stoat.StaticKeys(testkit.NumberedKey(0)))
 	for _, ttl := range []time.Duration{30 * time.Second, 10 * time.Second, 0} {
 		l.spaces = append(l.spaces, &agingSpace{name: fmt.Sprintf("ttl %s", ttl), ttl: ttl, has: map[string]aged{}})
 	}
@@ -230,13 +214,13 @@ func (l *aging) look() error {
 // rotate makes the data keys belong to a new master key. Then the old one must open the
 // database no longer.
 func (l *aging) rotate() error {
-	before := masterKey(l.master)
+	before := testkit.NumberedKey(l.master)
 	l.master++
-	l.keys.keys.Store(stoat.StaticKeys(masterKey(l.master), before))
+	l.keys.Turn(stoat.StaticKeys(testkit.NumberedKey(l.master), before))
 	if err := l.db.RotateMasterKey(context.Background()); err != nil {
 		return err
 	}
-	l.keys.keys.Store(stoat.StaticKeys(masterKey(l.master)))
+	l.keys.Turn(stoat.StaticKeys(testkit.NumberedKey(l.master)))
 	copied := l.disk.Clone()
 	if err := l.db.Sync(); err != nil {
 		return err

@@ -2,6 +2,9 @@ package testkit
 
 import (
 	"bytes"
+	"context"
+	"fmt"
+	"sync/atomic"
 
 	"github.com/stoatdb/stoat"
 )
@@ -21,3 +24,24 @@ func KeysIf(encrypted bool) stoat.KeyProvider {
 	}
 	return nil
 }
+
+// TurningKeys is a provider whose keys change. Background jobs ask it at any time.
+type TurningKeys struct {
+	keys atomic.Pointer[stoat.KeyProvider]
+}
+
+// Turn sets the keys.
+func (t *TurningKeys) Turn(keys stoat.KeyProvider) { t.keys.Store(&keys) }
+
+// Current implements stoat.KeyProvider.
+func (t *TurningKeys) Current(ctx context.Context) (string, []byte, error) {
+	return (*t.keys.Load()).Current(ctx)
+}
+
+// Key implements stoat.KeyProvider.
+func (t *TurningKeys) Key(ctx context.Context, id string) ([]byte, error) {
+	return (*t.keys.Load()).Key(ctx, id)
+}
+
+// NumberedKey returns a master key that belongs to a number.
+func NumberedKey(n int) stoat.MasterKey { return MasterKey(fmt.Sprintf("%04d", n)) }
