@@ -126,9 +126,6 @@ func (r *LogReader) Close() {
 // After returns the version of the last transaction that Next returned.
 func (r *LogReader) After() base.SeqNum { return r.next - 1 }
 
-// Skip passes over transactions up to a version.
-func (r *LogReader) Skip(to base.SeqNum) { r.next = max(r.next, to+1) }
-
 // Wait waits until another commit may have come. The caller then asks Deliverable again: it
 // finds what came before Wait began to wait.
 func (r *LogReader) Wait(ctx context.Context) error {

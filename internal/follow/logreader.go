@@ -46,9 +46,6 @@ func (f *Follower) feedEvery() time.Duration {
 // After returns the version of the last transaction that Next returned.
 func (r *LogReader) After() base.SeqNum { return r.next - 1 }
 
-// Skip passes over transactions up to a version.
-func (r *LogReader) Skip(to base.SeqNum) { r.next = max(r.next, to+1) }
-
 // Deliverable returns the newest version that a feed may deliver. Without buffered, that
 // commit is durable: if there is a later one than After, Deliverable syncs the files of the
 // log.
