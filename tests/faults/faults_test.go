@@ -20,7 +20,7 @@ import (
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	most := dose.Size(t, dose.States, 50, 500)
+	most := dose.Size(t, dose.States, 50, 300)
 	dose.Reproduce(t, "faults")
 	var calls [][]*faultCase
 	for _, scene := range Scenes(t) {

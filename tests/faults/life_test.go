@@ -3,6 +3,7 @@ package faults
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stoatdb/stoat"
@@ -20,7 +21,7 @@ func TestFaultsLife_ComesToAllWork(t *testing.T) {
 	t.Parallel()
 	var all testkit.WorkTally
 	for _, scene := range Scenes(t) {
-		l := &faultyLife{faultCase: &faultCase{scene: scene}, fs: faultfs.New(scene.disk.Clone()), m: scene.m.Clone()}
+		l := &faultyLife{faultCase: &faultCase{scene: scene}, fs: faultfs.New(scene.disk.Clone()), m: scene.m.Clone(), rng: rand.New(rand.NewPCG(0, 0))}
 		testkit.Must(t, l.live())
 		t.Logf("scene %q, %d calls: %v", scene.name, l.fs.Calls(), &l.work)
 		all.Add(&l.work)
