@@ -44,6 +44,11 @@ func runChanges(ctx context.Context, c *call, args []string) error {
 	}
 	db, err := c.openBeside(rest[0])
 	return with(db, err, func(db *stoat.DB) error {
+		for _, name := range o.Keyspaces {
+			if _, _, err := (&keyspaceChoice{name: name}).find(db); err != nil {
+				return err
+			}
+		}
 		err := printChanges(ctx, db, o, wait, &p)
 		return errors.Join(err, p.out.Flush())
 	})

@@ -46,6 +46,7 @@ func TestChanges_PrintsCommitsOfALiveDatabase(t *testing.T) {
 	expect(t, "1\tSet\t(default)\t616e6e\t3109\n3\tDeleteRange\t(default)\t61\t62\n4\tDelete\t(default)\t616e6e\n", "changes", "-hex", "-prefix", "616e", "-keyspace", "", "-after", "0", dir)
 	fail(t, exitError, "the newest version is 4", "changes", "-after", "5", dir)
 	fail(t, exitUsage, "not both", "changes", "-hex", "-json", dir)
+	fail(t, exitError, `there is no keyspace "absent"`, "changes", "-keyspace", "absent", dir)
 
 	lines := strings.Split(strings.TrimSpace(succeed(t, "changes", "-json", dir)), "\n")
 	var got struct {
