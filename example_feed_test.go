@@ -45,3 +45,40 @@ func ExampleDB_Subscribe() {
 	// version 2: Set user/bob here
 	// version 3: Delete user/alice
 }
+
+// Another process keeps an index of what the database has. It subscribes to a follower, so
+// the process that writes need not know of it.
+func ExampleDB_Subscribe_follower() {
+	disk := memfs.New()
+	db, err := stoat.Open("/db", &stoat.Options{FS: disk, ChangeRetention: 64 << 20})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+
+	// In the other process:
+	follower, err := stoat.OpenFollower("/db", &stoat.Options{FS: disk})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer follower.Close()
+
+	if err := db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("colour"), []byte("brown")) }); err != nil {
+		log.Fatal(err)
+	}
+	index := map[string]string{}
+	for c, err := range follower.Subscribe(context.Background(), feed.Options{}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		for change, err := range c.Changes {
+			if err != nil {
+				log.Fatal(err)
+			}
+			index[string(change.Value)] = string(change.Key)
+		}
+		break // a real index goes on
+	}
+	fmt.Println(index["brown"])
+	// Output: colour
+}
