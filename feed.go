@@ -25,8 +25,9 @@ import (
 //
 // A follower has the same feed, for programs in other processes. It looks for commits every
 // Options.FollowEvery, or every 10 ms if that is negative. Unless feed.Options.Buffered is
-// set, it syncs the log before it delivers. The writer does not know of the feed, so the
-// log keeps no more for it than ChangeRetention.
+// set, it syncs the log before it delivers. A loop begins by reading all of the log that is
+// kept. The writer does not know of the feed, so the log keeps no more for it than
+// ChangeRetention.
 //
 // A feed has what transactions wrote. Expiry, compaction filters and
 // Keyspace.DiscardBelow make no changes. The feed leaves out the changes of a keyspace
