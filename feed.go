@@ -11,7 +11,8 @@ import (
 // Subscribe returns the commits after a version, in their order, each once and whole. Once
 // the loop has them all, it waits for the next commit. It ends with an error. This is the
 // error of ctx, ErrClosed, ErrInvalid for a version that the database does not have yet, or
-// *feed.GoneError. A database opened with Options.ReadOnly has no feed: ErrReadOnly.
+// *feed.GoneError. It is ErrCorrupt for a damaged log, and ErrStale for a follower whose
+// writer has lost commits. A database opened with Options.ReadOnly has no feed: ErrReadOnly.
 //
 // A program stores Commit.Version together with what it made of the commit, and passes
 // it as Options.After when it starts again. It then misses no commit, and gets none
@@ -31,7 +32,8 @@ import (
 //
 // A feed has what transactions wrote. Expiry, compaction filters and
 // Keyspace.DiscardBelow make no changes. The feed leaves out the changes of a keyspace
-// that was dropped since, and has only the drop. It may have the drop more than once.
+// that was dropped since, and has the drop in place of the first of them. It has the drop
+// again where it happened.
 func (d *DB) Subscribe(ctx context.Context, o feed.Options) iter.Seq2[feed.Commit, error] {
 	return d.engine.Changes.Subscribe(work.Given(ctx), o)
 }

@@ -113,7 +113,7 @@ type GoneError struct {
 	// After is the version up to which the feed got. It is Options.After if the feed
 	// delivered nothing.
 	After uint64
-	// Oldest is the smallest Options.After with which a feed can begin now.
+	// Oldest is an Options.After with which a feed can begin now.
 	Oldest uint64
 }
 

@@ -112,6 +112,7 @@ func TestConfigure_ChangesStoredSettings(t *testing.T) {
 		t.Errorf("the settings are %s", all)
 	}
 	fail(t, exitUsage, "needs a flag that names a setting", "configure", dir)
+	fail(t, exitUsage, "-versions is empty or 0, which changes nothing", "configure", "-versions", "0", dir)
 	fail(t, exitUsage, "leave out -keyspace", "configure", "-keyspace", "prices", "-change-retention", "5", dir)
 	fail(t, exitUsage, "needs -keyspace", "configure", "-discard-below", "5", dir)
 	fail(t, exitUsage, "want none, fast or small", "configure", "-compression", "best", dir)
@@ -143,6 +144,7 @@ func TestEstimate_PrintsSizesAndSplits(t *testing.T) {
 	if len(splits) != 3 || splits[0] < "key00800" || splits[0] > "key01200" || splits[2] < "key02800" || splits[2] > "key03200" {
 		t.Errorf("the range is split at %q", splits)
 	}
+	expect(t, "", "estimate", "-split", "1", dir)
 	fail(t, exitUsage, "want at least 1", "estimate", "-split", "0", dir)
 	fail(t, exitError, "there is no keyspace", "estimate", "-keyspace", "absent", dir)
 }

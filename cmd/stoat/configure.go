@@ -52,6 +52,12 @@ func runConfigure(_ context.Context, c *call, args []string) error {
 	c.flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	delete(given, "key-file")
 	delete(given, "keyspace")
+	for name, missing := range map[string]bool{"versions": versions == 0, "value-threshold": apart == 0, "large-value-threshold": large == 0,
+		"merge-function": o.MergeFunction == "", "filter": o.Filter == ""} {
+		if given[name] && missing {
+			return c.usagef("-%s is empty or 0, which changes nothing", name)
+		}
+	}
 	switch {
 	case len(given) == 0:
 		return c.usagef("needs a flag that names a setting; 'stoat keyspaces' prints the settings")

@@ -92,7 +92,7 @@ shape.`, runStats},
 With -repair it first rebuilds damaged hash indexes, fences, checksums, properties and
 footers of tables, and directories with one wrong bit. It writes the entries to a new
 table, which then takes the place of the old one. It needs the database for itself,
-and an intact manifest. -repair cannot rebuild keys, values, range tombstones, value
+an intact manifest and intact data keys. -repair cannot rebuild keys, values, range tombstones, value
 files, the log and the manifest; they stay as they are. The command salvage saves what is
 left of them. Filters are only in memory.`, runCheck},
 		{"salvage", "DIR TO", "copy what is left of a damaged database", `It changes nothing in DIR, and makes a new database in TO, which must not exist. It

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"time"
 
@@ -15,7 +16,7 @@ func runEstimate(_ context.Context, c *call, args []string) error {
 	var (
 		from, to string
 		lo, hi   []byte
-		parts    = number(1)
+		parts    number
 	)
 	c.flags.StringVar(&from, "from", "", "begin with this `key`")
 	c.flags.StringVar(&to, "to", "", "end below this `key`")
@@ -24,7 +25,9 @@ func runEstimate(_ context.Context, c *call, args []string) error {
 	if err != nil {
 		return err
 	}
-	if parts < 1 {
+	split := false
+	c.flags.Visit(func(f *flag.Flag) { split = split || f.Name == "split" })
+	if split && parts < 1 {
 		return c.usagef("-split is %d, want at least 1", parts)
 	}
 	if err := c.decodeFlags(text, keyFlag{"from", from, &lo}, keyFlag{"to", to, &hi}); err != nil {
@@ -36,7 +39,7 @@ func runEstimate(_ context.Context, c *call, args []string) error {
 		if err != nil {
 			return err
 		}
-		if parts == 1 {
+		if !split {
 			e, err := db.EstimateRange(ks, lo, hi)
 			if err == nil {
 				fmt.Fprintf(c.out, "about %d keys, %d bytes\n", e.Keys, e.Bytes)

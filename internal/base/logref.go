@@ -25,7 +25,7 @@ type LogSpan struct {
 
 // A LogGoneError says that the log does not have the next transaction any more.
 type LogGoneError struct {
-	// Oldest is the version after which the log has all transactions.
+	// Oldest is a version after which the log has transactions.
 	Oldest SeqNum
 }
 

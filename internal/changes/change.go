@@ -44,9 +44,7 @@ func (s *subscription) decode(encoded []byte) (head payload.Header, err error) {
 			if err := s.addRanges(key, value); err != nil {
 				return err
 			}
-			if in := s.names.drop(key, value); in != nil && s.filter.takesDrop(in) && !mutant.On(mutant.FeedNoDrops) {
-				s.items = append(s.items, item{in: in, drop: true})
-			}
+			s.addDrop(key, value)
 			n := len(s.items) - added
 			rotate(s.items[ranges:], n)
 			ranges += n
@@ -77,7 +75,11 @@ func (s *subscription) add(stored, value []byte, m base.Meta) error {
 		return err
 	}
 	in := s.names.find(number)
-	if in == nil || !s.filter.takes(in) {
+	if in == nil {
+		s.leaveOut(number)
+		return nil
+	}
+	if !s.filter.takes(in) {
 		return nil
 	}
 	i := item{in: in, stored: stored, value: value, meta: m}
@@ -89,6 +91,35 @@ func (s *subscription) add(stored, value []byte, m base.Meta) error {
 	}
 	s.items = append(s.items, i)
 	return nil
+}
+
+// addDrop takes the deletion of all keys of a dropped keyspace as its drop. For the deletion
+// of other keys of it, see leaveOut.
+func (s *subscription) addDrop(lo, hi []byte) {
+	number, whole := s.names.dropOf(lo, hi)
+	switch {
+	case number == 0:
+	case whole:
+		delete(s.dropped, number)
+		s.leaveOut(number)
+	default:
+		s.leaveOut(number)
+	}
+}
+
+// leaveOut tells the feed once that a keyspace was dropped, because the feed leaves out a
+// change of it. A crash may have kept the drop itself from the log.
+func (s *subscription) leaveOut(number uint32) {
+	if s.dropped[number] || mutant.On(mutant.FeedNoDrops) {
+		return
+	}
+	if s.dropped == nil {
+		s.dropped = map[uint32]bool{}
+	}
+	s.dropped[number] = true
+	if in := s.names.gone(number); s.filter.takesDrop(in) {
+		s.items = append(s.items, item{in: in, drop: true})
+	}
 }
 
 // userKey returns the user's key of an item, and its timestamp if there are any. The key is

@@ -39,7 +39,7 @@ type Log interface {
 	// Next returns the next transaction, which is valid until the next call. The caller
 	// knows from Deliverable that there is one. The error is base.LogGoneError if the log
 	// does not have it.
-	Next() (encoded []byte, err error)
+	Next(ctx context.Context) (encoded []byte, err error)
 	// Keeps reports whether a view, which the caller holds, has the value files of a commit
 	// that Next returned. If not, a feed can begin after the version oldest.
 	Keeps(v *state.View, seq base.SeqNum, files []base.FileNum) (oldest base.SeqNum, ok bool)
@@ -52,9 +52,7 @@ func (e *Engine) Subscribe(ctx context.Context, o feed.Options) iter.Seq2[feed.C
 	return func(yield func(feed.Commit, error) bool) {
 		err := e.check(ctx, &o)
 		if err == nil {
-			s := newSubscription(e, &o)
-			err = s.run(ctx, func(c feed.Commit) bool { return yield(c, nil) })
-			s.close()
+			err = e.deliver(ctx, &o, func(c feed.Commit) bool { return yield(c, nil) })
 		}
 		if err != nil {
 			yield(feed.Commit{}, err)
@@ -62,12 +60,28 @@ func (e *Engine) Subscribe(ctx context.Context, o feed.Options) iter.Seq2[feed.C
 	}
 }
 
+// deliver calls yield, which may panic, for each commit until it returns false.
+func (e *Engine) deliver(ctx context.Context, o *feed.Options, yield func(feed.Commit) bool) error {
+	s := newSubscription(e, o)
+	defer s.close()
+	return s.run(ctx, yield)
+}
+
 // check returns why no feed can begin.
 func (e *Engine) check(ctx context.Context, o *feed.Options) error {
-	if e.Refresh != nil && !e.Store.Closed() {
-		if err := e.Refresh(ctx); err != nil {
-			return err
-		}
+	ctx, end, err := e.Group.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if e.Refresh != nil {
+		err = e.Refresh(ctx)
+	}
+	if e := work.Interrupted(ctx); e != nil {
+		return e
+	}
+	if err != nil {
+		return err
 	}
 	visible := uint64(e.Store.Visible())
 	switch {
@@ -94,6 +108,8 @@ type subscription struct {
 	filter   filter
 
 	passed int // commits since the last one that was delivered
+	// dropped are the numbers of dropped keyspaces whose changes the feed has left out.
+	dropped map[uint32]bool
 
 	// Of the present commit.
 	seq   base.SeqNum
@@ -132,7 +148,7 @@ func (s *subscription) run(ctx context.Context, deliver func(feed.Commit) bool) 
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			c, err := s.next()
+			c, err := s.next(ctx)
 			if err != nil {
 				return err
 			}
@@ -177,20 +193,25 @@ func (s *subscription) await(ctx context.Context) (base.SeqNum, error) {
 }
 
 // next reads the next commit. The caller knows that there is one.
-func (s *subscription) next() (feed.Commit, error) {
+func (s *subscription) next(ctx context.Context) (feed.Commit, error) {
 	if !s.Group.Enter() {
 		return feed.Commit{}, base.ErrClosed
 	}
 	defer s.Group.Leave()
 	if mutant.On(mutant.FeedSkip) && s.log.After()%97 == 96 {
-		_, _ = s.log.Next()
+		_, _ = s.log.Next(ctx)
 	}
 	after := s.log.After()
-	payload, err := s.log.Next()
+	payload, err := s.log.Next(ctx)
 	if err != nil {
 		var gone base.LogGoneError
-		if errors.As(err, &gone) {
+		switch {
+		case errors.As(err, &gone):
 			err = &feed.GoneError{After: uint64(after), Oldest: uint64(gone.Oldest)}
+		case s.Group.Err() != nil:
+			err = base.ErrClosed
+		case ctx.Err() != nil:
+			err = ctx.Err()
 		}
 		return feed.Commit{}, err
 	}

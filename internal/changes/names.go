@@ -51,17 +51,21 @@ func (n *names) find(number uint32) *named {
 	return n.all[i]
 }
 
-// drop returns the dropped keyspace whose keys are those from lo up to hi, or nil.
-func (n *names) drop(lo, hi []byte) *named {
-	number, err := keyspace.NumberOf(append(bytes.Clone(lo), 0)) // of a key in it
+// dropOf returns the number of the dropped keyspace that has the keys from lo up to hi, or 0.
+// whole says that these are all of its keys.
+func (n *names) dropOf(lo, hi []byte) (number uint32, whole bool) {
+	number, err := keyspace.NumberOf(append(bytes.Clone(lo), 0)) // of a key behind lo
 	if err != nil || number == 0 || n.find(number) != nil {
-		return nil
+		return 0, false
 	}
-	s := &named{Space: keyspace.New(number), name: n.dropped[number]}
-	if s.lower, s.upper = s.Bounds(); !bytes.Equal(lo, s.lower) || !bytes.Equal(hi, s.upper) {
-		return nil
-	}
-	return s
+	s := keyspace.New(number)
+	lower, upper := s.Bounds()
+	return number, bytes.Equal(lo, lower) && bytes.Equal(hi, upper)
+}
+
+// gone returns the dropped keyspace with a number.
+func (n *names) gone(number uint32) *named {
+	return &named{Space: keyspace.New(number), name: n.dropped[number]}
 }
 
 // A filter says which changes a feed has.

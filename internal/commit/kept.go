@@ -129,8 +129,8 @@ func (r *LogReader) After() base.SeqNum { return r.next - 1 }
 // Wait waits until another commit may have come. The caller then asks Deliverable again: it
 // finds what came before Wait began to wait.
 func (r *LogReader) Wait(ctx context.Context) error {
+	r.rest() // the file may be deleted meanwhile
 	if r.rung == nil {
-		r.rest() // the file may be deleted meanwhile
 		r.rung = r.c.History.Rung()
 		return nil
 	}
@@ -145,7 +145,7 @@ func (r *LogReader) Wait(ctx context.Context) error {
 
 // Next returns the next transaction, which is valid until the next call, as package payload
 // encodes it. The caller knows that it is visible.
-func (r *LogReader) Next() (encoded []byte, err error) {
+func (r *LogReader) Next(context.Context) (encoded []byte, err error) {
 	for {
 		if err := r.seek(); err != nil {
 			return nil, err

@@ -54,18 +54,33 @@ func (r *LogReader) Deliverable(ctx context.Context, buffered bool) (base.SeqNum
 		return 0, err
 	}
 	upTo := r.f.store.Visible()
+	if upTo > r.After() && !buffered && !mutant.On(mutant.FeedFollowsUnsynced) {
+		if err := r.f.Sync(ctx); err != nil {
+			return 0, err
+		}
+		upTo = min(upTo, r.f.store.Visible())
+	}
 	if r.log != nil && !r.log.Within(r.f.store.State().Spans) {
-		r.Close() // another writer may have begun where the reader is
+		r.rest() // another writer may have begun where the reader is
 	}
-	if upTo <= r.After() {
-		return upTo, nil
+	if upTo < r.After() {
+		return 0, errWentBack
 	}
-	r.wait = r.f.feedEvery()
-	if buffered || mutant.On(mutant.FeedFollowsUnsynced) {
-		return upTo, nil
+	if upTo > r.After() {
+		r.wait = r.f.feedEvery()
 	}
-	return upTo, r.f.Sync(ctx)
+	return upTo, nil
 }
+
+// errWentBack says that the database lost commits that a feed had delivered.
+var errWentBack = wentBackError{}
+
+type wentBackError struct{}
+
+func (wentBackError) Error() string {
+	return "the database has lost commits that the feed had delivered"
+}
+func (wentBackError) Unwrap() error { return base.ErrStale }
 
 // Wait waits until another commit may have come.
 func (r *LogReader) Wait(ctx context.Context) error {
@@ -77,13 +92,12 @@ func (r *LogReader) Wait(ctx context.Context) error {
 // Next returns the next transaction, which is valid until the next call, as package payload
 // encodes it. The caller knows that readers of the follower see it. The error is
 // base.LogGoneError if the log does not have it.
-func (r *LogReader) Next() (encoded []byte, err error) {
-	stop := r.f.o.Group.Stopped()
+func (r *LogReader) Next(ctx context.Context) (encoded []byte, err error) {
 	for try := range triesMax {
 		if r.log == nil {
 			r.log = log.Follow(r.f.o.Log, r.f.store.State().Spans)
 		}
-		encoded, err = r.read()
+		encoded, err = r.read(ctx)
 		if err == nil || errors.As(err, new(base.LogGoneError)) {
 			return encoded, err
 		}
@@ -92,17 +106,24 @@ func (r *LogReader) Next() (encoded []byte, err error) {
 				err = damage
 			}
 		}
-		if e := r.f.Refresh(stop); e != nil {
+		visible := r.f.store.Visible()
+		if e := r.f.Refresh(ctx); e != nil {
 			return nil, e
 		}
-		within := r.log.Within(r.f.store.State().Spans)
-		if within && try > 0 && err == io.EOF && r.log.Newest() {
+		s := r.f.store.State()
+		within := r.log.Within(s.Spans)
+		switch {
+		case within && try > 0 && err == io.EOF && r.log.Newest() && r.next <= max(s.FlushedSeq, s.LastSeq):
 			// Tables have the transaction, and the log never had it.
-			return nil, base.LogGoneError{Oldest: r.f.store.Visible()}
+			return nil, base.LogGoneError{Oldest: max(visible, r.next)}
+		case within && try > 0 && err == io.EOF && r.log.Newest():
+			return nil, base.Corrupt(-1, "transaction in the log", "none", uint64(r.next))
+		case within && try > 2 && errors.Is(err, base.ErrCorrupt):
+			return nil, err
 		}
 		// The writer may have freed the segment, or another writer has begun a span.
-		r.Close()
-		if e := r.f.o.Group.Sleep(stop, min(time.Duration(try)*time.Millisecond, pauseMax)); e != nil {
+		r.rest()
+		if e := r.f.o.Group.Sleep(ctx, min(time.Duration(try)*time.Millisecond, pauseMax)); e != nil {
 			return nil, e
 		}
 	}
@@ -113,8 +134,11 @@ func (r *LogReader) Next() (encoded []byte, err error) {
 }
 
 // read reads transactions up to the next one.
-func (r *LogReader) read() ([]byte, error) {
+func (r *LogReader) read(ctx context.Context) ([]byte, error) {
 	for {
+		if err := errors.Join(ctx.Err(), r.f.o.Group.Err()); err != nil {
+			return nil, err
+		}
 		encoded, err := r.log.Next()
 		if err != nil {
 			return nil, err
@@ -146,8 +170,11 @@ func (r *LogReader) Keeps(v *state.View, seq base.SeqNum, files []base.FileNum) 
 	return 0, true
 }
 
-// Close closes the file that is open. Another call of Next reads the log anew.
-func (r *LogReader) Close() {
+// Close ends the reader.
+func (r *LogReader) Close() { r.rest() }
+
+// rest closes the file that is open. Another call of Next reads the log anew.
+func (r *LogReader) rest() {
 	if r.log != nil {
 		r.log.Close()
 		r.log = nil

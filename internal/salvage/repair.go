@@ -61,7 +61,7 @@ func RepairTables(ctx context.Context, o Options) (done []Repair, err error) {
 	return done, errors.Join(err, r.store.Close())
 }
 
-// openExact loads the data keys, and once more to correct what they sealed.
+// openExact loads the data keys twice: to correct what they sealed, and to read it exactly.
 func (r *repairer) openExact(ctx context.Context) error {
 	plain := r.fs
 	if err := r.openKeys(ctx); err != nil {

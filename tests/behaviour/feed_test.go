@@ -14,6 +14,7 @@ import (
 	"github.com/stoatdb/stoat/feed"
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -244,10 +245,10 @@ func TestFeed_HasTheDropOfAKeyspaceButNotItsChanges(t *testing.T) {
 	// The deletion of all keys is no drop.
 	update(t, db, func(tx stoat.Txn) error { return tx.In(ks).DeleteRange(nil, nil) })
 	last := `DeleteRange a/"" to "" (none)`
-	wantLines(t, "the feed", feedUpTo(t, db, feed.Options{}), "#1", "", "#2", `DropKeyspace a/""`, "#3", "", "#4", `DropKeyspace a/""`,
-		"#5", `Set a/"new"=""`, "#6", last)
+	wantLines(t, "the feed", feedUpTo(t, db, feed.Options{}), "#1", `DropKeyspace a/""`, "#2", `DropKeyspace a/""`,
+		"#3", `DropKeyspace a/""`, "#4", `DropKeyspace a/""`, "#5", `Set a/"new"=""`, "#6", last)
 	wantLines(t, "the feed of the keyspace", feedUpTo(t, db, feed.Options{Keyspaces: []string{"a"}, Prefix: []byte("x")}),
-		"#2", `DropKeyspace a/""`, "#4", `DropKeyspace a/""`, "#6", last)
+		"#1", `DropKeyspace a/""`, "#2", `DropKeyspace a/""`, "#3", `DropKeyspace a/""`, "#4", `DropKeyspace a/""`, "#6", last)
 	wantLines(t, "the feed of another keyspace", feedUpTo(t, db, feed.Options{Keyspaces: []string{""}}), "#6", "")
 
 	// Once the name is forgotten, each feed has the drop.
@@ -268,9 +269,48 @@ func TestFeed_HasTheDropOfAKeyspaceButNotItsChanges(t *testing.T) {
 	}
 	for _, f := range []*stoat.DB{db, follow(t, disk)} {
 		wantLines(t, "the feed of another keyspace", feedUpTo(t, f, feed.Options{Keyspaces: []string{""}}),
-			"#2", `DropKeyspace /""`, "#4", `DropKeyspace /""`, "#6", "")
-		wantLines(t, "the feed", feedUpTo(t, f, feed.Options{}), "#1", "", "#2", `DropKeyspace /""`, "#3", "", "#4", `DropKeyspace /""`,
-			"#5", `Set a/"new"=""`, "#6", last)
+			"#1", `DropKeyspace /""`, "#2", `DropKeyspace /""`, "#3", `DropKeyspace /""`, "#4", `DropKeyspace /""`, "#6", "")
+		wantLines(t, "the feed", feedUpTo(t, f, feed.Options{}), "#1", `DropKeyspace /""`, "#2", `DropKeyspace /""`,
+			"#3", `DropKeyspace /""`, "#4", `DropKeyspace /""`, "#5", `Set a/"new"=""`, "#6", last)
+	}
+}
+
+// A crash may keep the commit of a drop from the log, and the keyspace may have no key then.
+// A feed that leaves out a change of it says nonetheless that it is gone.
+func TestFeed_HasTheDropOfAKeyspaceThatACrashCutShort(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	retain := func(o *stoat.Options) { o.ChangeRetention = 1 << 20 }
+	db := testkit.OpenOn(t, disk, retain)
+	ks := keyspace(t, db, "a")
+	update(t, db, func(tx stoat.Txn) error { return tx.In(ks).Set([]byte("k"), []byte("v")) })
+	update(t, db, func(tx stoat.Txn) error { return tx.In(ks).Delete([]byte("k")) })
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	var cuts []*memfs.FS
+	disk.SetHook(func(vfs.Op) { cuts = append(cuts, disk.Clone()) })
+	testkit.Must(t, db.DropKeyspace("a"))
+	disk.SetHook(nil)
+	testkit.Must(t, db.Close())
+	drops := 0
+	for i, cut := range cuts {
+		db := testkit.OpenOn(t, cut, retain)
+		exists := func() bool {
+			infos, err := db.Keyspaces()
+			testkit.Must(t, err)
+			return len(infos) > 1
+		}
+		kept := exists()
+		got := strings.Join(feedUpTo(t, db, feed.Options{After: 1}), " ")
+		if deleted, dropped := strings.Contains(got, `Delete a/"k"`), strings.Contains(got, "DropKeyspace"); deleted != kept || dropped == kept {
+			t.Errorf("cut %d: the keyspace exists is %v, and the feed has %s", i, kept, got)
+		}
+		if !kept {
+			drops++
+		}
+		testkit.Must(t, db.Close())
+	}
+	if drops == 0 || drops == len(cuts) {
+		t.Errorf("%d of %d cuts are in the drop", drops, len(cuts))
 	}
 }
 

@@ -54,6 +54,8 @@ func TestFollowerFeed_WaitsForTheNextCommit(t *testing.T) {
 			testkit.Must(t, f.Close())
 			<-ended
 			testkit.WantError(t, "the feed of a closed follower", end, stoat.ErrClosed)
+			<-begin(t.Context(), 0)
+			testkit.WantError(t, "another feed of a closed follower", end, stoat.ErrClosed)
 			testkit.Must(t, db.Close())
 		})
 	}
@@ -167,22 +169,24 @@ func TestFollowerFeed_SaysThatTheLogIsDamaged(t *testing.T) {
 		testkit.Must(t, commitValue(db, fmt.Sprint("value number ", i)))
 	}
 	f := follow(t, disk)
-	path, at := placeInLog(t, disk, "value number 5")
-	flipByte(t, disk, path, at)
-	next, end := uint64(0), error(nil)
-	for c, err := range f.Subscribe(t.Context(), feed.Options{}) {
-		if end = err; err != nil {
-			break
+	for _, damaged := range []uint64{5, 9} { // no frame follows the last one
+		path, at := placeInLog(t, disk, fmt.Sprint("value number ", damaged))
+		flipByte(t, disk, path, at)
+		next, end := uint64(0), error(nil)
+		for c, err := range f.Subscribe(t.Context(), feed.Options{}) {
+			if end = err; err != nil {
+				break
+			}
+			if next++; c.Version != next {
+				t.Errorf("version %d comes instead of %d", c.Version, next)
+			}
 		}
-		if next++; c.Version != next {
-			t.Errorf("version %d comes instead of %d", c.Version, next)
+		testkit.WantError(t, "the feed", end, stoat.ErrCorrupt)
+		if next != damaged {
+			t.Errorf("%d commits come before the damage of value %d", next, damaged)
 		}
+		flipByte(t, disk, path, at)
 	}
-	testkit.WantError(t, "the feed", end, stoat.ErrCorrupt)
-	if next != 5 {
-		t.Errorf("%d commits come before the damage", next)
-	}
-	flipByte(t, disk, path, at)
 	testkit.Must(t, db.Close())
 }
 

@@ -19,8 +19,26 @@ type ledger struct {
 	dropped map[uint32]bool // the IDs of keyspaces that are gone
 }
 
-// of returns the lines of a version that a feed has.
-func (l *ledger) of(version uint64) string { return l.filtered(version, &feed.Options{}) }
+// compare compares what a feed with a filter has of a version. A feed may have the drop of
+// a keyspace earlier, too, when it leaves out a change of it.
+func (l *ledger) compare(version uint64, changes []feed.Change, o *feed.Options) error {
+	isDrop := func(c feed.Change) bool { return c.Kind == feed.DropKeyspace }
+	for _, c := range l.changes[version] {
+		same := func(o feed.Change) bool { return isDrop(o) && o.KeyspaceID == c.KeyspaceID }
+		if isDrop(c) && within(&c, o) && !slices.ContainsFunc(changes, same) {
+			return fmt.Errorf("version %d drops the keyspace %d, and the feed does not have that", version, c.KeyspaceID)
+		}
+	}
+	for _, c := range changes {
+		if isDrop(c) && !l.dropped[c.KeyspaceID] {
+			return fmt.Errorf("version %d has in the feed the drop of keyspace %d, which exists", version, c.KeyspaceID)
+		}
+	}
+	if got, want := render(slices.DeleteFunc(slices.Clone(changes), isDrop)), l.filtered(version, o); got != want {
+		return fmt.Errorf("version %d has in a feed of %q with prefix %q\n%s\nwant\n%s", version, o.Keyspaces, o.Prefix, got, want)
+	}
+	return nil
+}
 
 // forget takes back the versions after last, which a power cut has taken.
 func (l *ledger) forget(last uint64) {
@@ -30,11 +48,10 @@ func (l *ledger) forget(last uint64) {
 	l.last = last
 }
 
-// filtered returns the lines of a version that a feed with a filter has.
+// filtered returns the lines of a version that a feed with a filter has, but for drops.
 func (l *ledger) filtered(version uint64, o *feed.Options) string {
 	return render(slices.DeleteFunc(slices.Clone(l.changes[version]), func(c feed.Change) bool {
-		gone := l.dropped[c.KeyspaceID] && c.Kind != feed.DropKeyspace
-		return gone || !within(&c, o)
+		return l.dropped[c.KeyspaceID] || !within(&c, o)
 	}))
 }
 
@@ -65,9 +82,6 @@ func drawFilter(rng *rand.Rand) (o feed.Options) {
 
 // line is the form of a change in a ledger.
 func line(c *feed.Change) string {
-	if c.Kind == feed.DropKeyspace { // the name may be forgotten
-		return fmt.Sprint(c.Kind, c.KeyspaceID)
-	}
 	h := fnv.New64a()
 	h.Write(c.Value)
 	return fmt.Sprintf("%s %s %q %q %d %x %d %d %d", c.Kind, c.Keyspace, c.Key, c.End, len(c.Value), h.Sum64(),
