@@ -47,7 +47,7 @@ func chained(t testing.TB, n int) (*Table, []byte) {
 func TestJumps_ReachOldVersionsInFewSteps(t *testing.T) {
 	t.Parallel()
 	n := 1 << 20
-	if invariant.Enabled {
+	if invariant.Enabled || testing.Short() {
 		n = 1 << 15
 	}
 	table, key := chained(t, n)

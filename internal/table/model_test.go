@@ -21,7 +21,7 @@ const modelSeeds = 40
 func TestModel_TableMatchesSortedEntries(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(modelSeeds)
-	if invariant.Enabled {
+	if invariant.Enabled || testing.Short() {
 		seeds /= 4 // the order checks cost more than the reading
 	}
 	for seed := range seeds {
