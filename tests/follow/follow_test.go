@@ -47,7 +47,9 @@ func TestFollowers_BesideAWriterOnARealDisk(t *testing.T) {
 func TestFollowers_FindDamageOfTheLog(t *testing.T) {
 	t.Parallel()
 	seed, found := dose.Seed(t), 0
-	for i := range uint64(dose.Short(4, 8)) {
+	// On a busy machine, a flush may have freed what is damaged, and that harms nothing.
+	least := uint64(dose.Short(4, 8))
+	for i := uint64(0); i < least || found == 0 && i < 20*least; i++ {
 		n, err := RunDamages(seed+i, 30)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed+i, err)
