@@ -2,6 +2,7 @@ package stoat
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -53,11 +54,12 @@ func (d *DB) follow(ctx context.Context, name string, call func(ctx context.Cont
 		return err
 	}
 	defer end()
-	if err := call(ctx); err != nil {
-		if e := work.Interrupted(ctx); e != nil {
-			return e
-		}
-		return fmt.Errorf("%s: %w", name, err)
+	err = call(ctx)
+	if err == nil {
+		return nil
 	}
-	return nil
+	if err = work.Ended(ctx, err); ctx.Err() != nil || errors.Is(err, ErrClosed) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", name, err)
 }

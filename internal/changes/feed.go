@@ -77,10 +77,7 @@ func (e *Engine) check(ctx context.Context, o *feed.Options) error {
 	if e.Refresh != nil {
 		err = e.Refresh(ctx)
 	}
-	if e := work.Interrupted(ctx); e != nil {
-		return e
-	}
-	if err != nil {
+	if err = work.Ended(ctx, err); err != nil {
 		return err
 	}
 	visible := uint64(e.Store.Visible())
@@ -183,10 +180,7 @@ func (s *subscription) await(ctx context.Context) (base.SeqNum, error) {
 		if err == nil {
 			err = s.log.Wait(ctx)
 		}
-		if e := work.Interrupted(ctx); e != nil {
-			return 0, e
-		}
-		if err != nil {
+		if err = work.Ended(ctx, err); err != nil {
 			return 0, err
 		}
 	}

@@ -28,6 +28,18 @@ func (g *Group) Begin(ctx context.Context) (_ context.Context, end func(), err e
 	}, nil
 }
 
+// Ended returns the error of an operation with ctx that ended with err. If ctx is done, that
+// is the reason. If Close wants the end, that is ErrClosed.
+func Ended(ctx context.Context, err error) error {
+	if e := Interrupted(ctx); e != nil {
+		return e
+	}
+	if errors.Is(err, ErrStopped) { // ctx will be done in a moment
+		return base.ErrClosed
+	}
+	return err
+}
+
 // Given returns the context that a caller gave; nil is one that is never done.
 func Given(ctx context.Context) context.Context {
 	if ctx == nil {

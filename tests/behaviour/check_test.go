@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/base"
@@ -136,6 +137,10 @@ func TestCheck_ReadOnlyReadsTheLogAndListsOrphans(t *testing.T) {
 // must not wait for the next opening, which fails.
 func TestCheck_BesideWritersFindsFlippedBytesOfManifestAndLog(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, flipBytesOfManifestAndLog) // no second passes, after which an idle database flushes
+}
+
+func flipBytesOfManifestAndLog(t *testing.T) {
 	disk := memfs.New()
 	db := testkit.OpenOn(t, disk, nil)
 	testkit.SetKeys(t, db, 0, 600, 300, 1)
