@@ -43,8 +43,8 @@ vet: ## go vet, with each set of build tags
 staticcheck: ## staticcheck, at a version that is fixed here
 	$(GO) run $(STATICCHECK) -tags invariants ./...
 
-layers: ## which package imports which, and the language of texts
-	$(GO) test ./internal/testing/layers ./internal/testing/prose
+layers: ## which package imports which
+	$(GO) test ./internal/testing/layers
 
 cross: ## vet for the other platforms
 	@set -e; for platform in $(PLATFORMS); do \
