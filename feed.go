@@ -11,8 +11,8 @@ import (
 // Subscribe returns the commits after a version, in their order, each once and whole. Once
 // the loop has them all, it waits for the next commit. It ends with an error. This is the
 // error of ctx, ErrClosed, ErrInvalid for a version that the database does not have yet, or
-// *feed.GoneError. It is ErrCorrupt for a damaged log, and ErrStale for a follower whose
-// writer has lost commits. A database opened with Options.ReadOnly has no feed: ErrReadOnly.
+// *feed.GoneError. It is ErrCorrupt for a damaged log, and ErrStale for a follower that
+// cannot follow any more. A database opened with Options.ReadOnly has no feed: ErrReadOnly.
 //
 // A program stores Commit.Version together with what it made of the commit, and passes
 // it as Options.After when it starts again. It then misses no commit, and gets none

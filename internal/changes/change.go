@@ -93,16 +93,14 @@ func (s *subscription) add(stored, value []byte, m base.Meta) error {
 	return nil
 }
 
-// addDrop takes the deletion of all keys of a dropped keyspace as its drop. For the deletion
-// of other keys of it, see leaveOut.
+// addDrop takes the deletion of all keys of a dropped keyspace as its drop, and leaves out
+// the deletion of some of them.
 func (s *subscription) addDrop(lo, hi []byte) {
 	number, whole := s.names.dropOf(lo, hi)
-	switch {
-	case number == 0:
-	case whole:
-		delete(s.dropped, number)
-		s.leaveOut(number)
-	default:
+	if whole {
+		delete(s.dropped, number) // the feed has it here, too
+	}
+	if number != 0 {
 		s.leaveOut(number)
 	}
 }

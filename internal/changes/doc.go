@@ -2,6 +2,6 @@
 //
 // A feed asks a Log up to which version it may deliver, reads the transactions up to there,
 // and waits for more. In a writer, the Log is that of package commit, whose History tells
-// which transactions the log has. In a follower, it is that of package follow. A feed that meets a gap ends with an error. So a feed is complete, or
-// says that it is not.
+// which transactions the log has. In a follower, it is that of package follow. A feed that
+// meets a gap ends with an error. So a feed is complete, or says that it is not.
 package changes

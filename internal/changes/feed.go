@@ -202,10 +202,8 @@ func (s *subscription) next(ctx context.Context) (feed.Commit, error) {
 		switch {
 		case errors.As(err, &gone):
 			err = &feed.GoneError{After: uint64(after), Oldest: uint64(gone.Oldest)}
-		case s.Group.Err() != nil:
+		case errors.Is(err, work.ErrStopped):
 			err = base.ErrClosed
-		case ctx.Err() != nil:
-			err = ctx.Err()
 		}
 		return feed.Commit{}, err
 	}

@@ -63,24 +63,11 @@ func (r *LogReader) Deliverable(ctx context.Context, buffered bool) (base.SeqNum
 	if r.log != nil && !r.log.Within(r.f.store.State().Spans) {
 		r.rest() // another writer may have begun where the reader is
 	}
-	if upTo < r.After() {
-		return 0, errWentBack
-	}
 	if upTo > r.After() {
 		r.wait = r.f.feedEvery()
 	}
 	return upTo, nil
 }
-
-// errWentBack says that the database lost commits that a feed had delivered.
-var errWentBack = wentBackError{}
-
-type wentBackError struct{}
-
-func (wentBackError) Error() string {
-	return "the database has lost commits that the feed had delivered"
-}
-func (wentBackError) Unwrap() error { return base.ErrStale }
 
 // Wait waits until another commit may have come.
 func (r *LogReader) Wait(ctx context.Context) error {
@@ -136,7 +123,10 @@ func (r *LogReader) Next(ctx context.Context) (encoded []byte, err error) {
 // read reads transactions up to the next one.
 func (r *LogReader) read(ctx context.Context) ([]byte, error) {
 	for {
-		if err := errors.Join(ctx.Err(), r.f.o.Group.Err()); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err := r.f.o.Group.Err(); err != nil {
 			return nil, err
 		}
 		encoded, err := r.log.Next()

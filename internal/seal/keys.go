@@ -302,7 +302,7 @@ func (k *Keys) newest() dataKey {
 // NewFile returns the cipher for a new use of a file.
 func (k *Keys) NewFile(label string) (base.KeyRef, cipher.AEAD, error) {
 	d := k.newest()
-	if strings.HasPrefix(label, "stoatLOG") && mutant.On(mutant.KeepLogKey) {
+	if mutant.On(mutant.KeepLogKey) && strings.HasPrefix(label, "stoatLOG") {
 		d = k.now().keys[0]
 	}
 	ref := base.KeyRef{ID: d.id}

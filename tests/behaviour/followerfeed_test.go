@@ -213,3 +213,36 @@ func TestFollowerFeed_DeliversNothingThatAPowerCutTakes(t *testing.T) {
 		testkit.Must(t, left.Close())
 	}
 }
+
+// A feed that begins late passes over all of the kept log. A caller need not wait for that.
+func TestFollowerFeed_StopsWhileItPassesOverTheLog(t *testing.T) {
+	t.Parallel()
+	const commits = 1000
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.ChangeRetention = 64 << 20 })
+	watched := &testkit.WatchedLog{FS: disk}
+	f := follow(t, watched)
+	for i := range commits {
+		update(t, db, func(tx stoat.Txn) error { return tx.Set(testkit.Key(i), make([]byte, 3000)) })
+	}
+	testkit.Must(t, f.Refresh(t.Context()))
+	ctx, cancel := context.WithCancel(t.Context())
+	reads := 0
+	watched.Read = func(string) {
+		if reads++; reads == 20 { // before that, the follower looks for commits
+			cancel()
+		}
+	}
+	var end error
+	for c, err := range f.Subscribe(ctx, feed.Options{After: commits - 1}) {
+		if end = err; err == nil {
+			t.Errorf("the feed delivers version %d", c.Version)
+			break
+		}
+	}
+	testkit.WantError(t, "the feed", end, context.Canceled)
+	if reads > 25 {
+		t.Errorf("the feed goes on for %d reads", reads-20)
+	}
+	testkit.Must(t, db.Close())
+}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
-	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -178,32 +177,6 @@ func (l *loggedLife) judgeDamaged(disk *memfs.FS) (refused bool, err error) {
 	return false, err
 }
 
-// A watchedLog calls read before reads of the log.
-type watchedLog struct {
-	vfs.FS
-	read func()
-}
-
-type watchedFile struct {
-	vfs.File
-	of *watchedLog
-}
-
-func (w *watchedLog) Open(path string, cat vfs.Category) (vfs.File, error) {
-	f, err := w.FS.Open(path, cat)
-	if err != nil || cat != vfs.CatLog {
-		return f, err
-	}
-	return watchedFile{f, w}, nil
-}
-
-func (f watchedFile) ReadAt(p []byte, offset int64) (int, error) {
-	if f.of.read != nil {
-		f.of.read()
-	}
-	return f.File.ReadAt(p, offset)
-}
-
 // RunBusyCheck checks the files of a writer as a follower does. The writer frees segments of
 // the log and uses them again meanwhile.
 func RunBusyCheck(seed uint64) (err error) {
@@ -213,7 +186,7 @@ func RunBusyCheck(seed uint64) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.db.Close()) }()
-	watched := &watchedLog{FS: w.fs}
+	watched := &testkit.WatchedLog{FS: w.fs}
 	o := w.options
 	o.FS, o.FollowEvery = watched, -1
 	db, err := stoat.OpenFollower(w.dir, &o)
@@ -233,19 +206,19 @@ func RunBusyCheck(seed uint64) (err error) {
 }
 
 // checkBeside checks a follower. The writer works for a while within one of the reads.
-func checkBeside(w *writer, follower *stoat.DB, watched *watchedLog) error {
+func checkBeside(w *writer, follower *stoat.DB, watched *testkit.WatchedLog) error {
 	if err := follower.Refresh(context.Background()); err != nil {
 		return err
 	}
 	left := 1 + w.rng.IntN(6) // reads until the writer works
 	var errWriter error
-	watched.read = func() {
+	watched.Read = func(string) {
 		if left--; left == 0 {
 			errWriter = errors.Join(w.burst(), testkit.WaitForFlushes(w.db), w.burst(), w.burst(), testkit.WaitForFlushes(w.db))
 		}
 	}
 	got, err := follower.Check(context.Background(), stoat.CheckOptions{})
-	watched.read = nil
+	watched.Read = nil
 	if err = errors.Join(err, errWriter); err != nil {
 		return err
 	}
