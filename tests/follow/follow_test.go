@@ -13,7 +13,7 @@ import (
 // TestFollowers plays lives of writers and their followers.
 func TestFollowers(t *testing.T) {
 	t.Parallel()
-	seed, lives := dose.Seed(t), dose.Size(t, dose.Lives, 10, 30)
+	seed, lives := dose.Seed(t), dose.Size(t, dose.Lives, 4, 30)
 	dose.Reproduce(t, "followers")
 	var all Work
 	testkit.Lives(t, seed, lives, func(seed uint64) (Work, error) { return RunLife(seed, 600) }, all.Add)
@@ -26,7 +26,7 @@ func TestFollowers(t *testing.T) {
 func TestFollowers_BesideAWriter(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	for i := range uint64(dose.Short(2, 6)) {
+	for i := range uint64(dose.Short(1, 6)) {
 		w, err := RunBeside(seed+i, 400, 2, memfs.New(), testkit.Dir)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed+i, err)
@@ -48,7 +48,7 @@ func TestFollowers_BesideAWriterOnARealDisk(t *testing.T) {
 func TestFollowers_FindDamageOfTheLog(t *testing.T) {
 	t.Parallel()
 	seed, found := dose.Seed(t), 0
-	for i := range uint64(dose.Short(4, 8)) {
+	for i := range uint64(dose.Short(2, 8)) {
 		// In a bubble no second passes, after which an idle writer flushes: damage of what a
 		// flush has freed harms nothing.
 		synctest.Test(t, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestFollowers_FindDamageOfTheLog(t *testing.T) {
 func TestFollowers_CheckBesideAWriterThatRecyclesTheLog(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	for i := range uint64(dose.Short(2, 6)) {
+	for i := range uint64(dose.Short(1, 6)) {
 		if err := RunBusyCheck(seed + i); err != nil {
 			t.Fatalf("seed %d: %v", seed+i, err)
 		}
