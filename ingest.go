@@ -1,6 +1,7 @@
 package stoat
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -14,15 +15,20 @@ import (
 type Entry struct {
 	// Key has 1 byte to MaxKeySize. Value may be empty.
 	Key, Value []byte
+	// Timestamp is the timestamp of the value, in a keyspace with timestamps. Zero means
+	// IngestOptions.Timestamp.
+	Timestamp uint64
 	// Options are options as for Txn.Set. They take precedence over IngestOptions.Options.
 	Options []SetOption
 }
 
 // IngestOptions say how DB.Ingest writes entries.
 type IngestOptions struct {
-	// Keyspace is the keyspace of the keys, nil for the default keyspace. It must not
-	// have timestamps.
+	// Keyspace is the keyspace of the keys, nil for the default keyspace.
 	Keyspace *Keyspace
+	// Timestamp is the timestamp of entries without one of their own, in a keyspace with
+	// timestamps.
+	Timestamp uint64
 	// Options are options as for Txn.Set, for all entries.
 	Options []SetOption
 	// Memory is how many bytes of entries BulkLoad sorts in memory. Default: a quarter
@@ -38,12 +44,13 @@ type Ingested struct {
 	Entries, Bytes int64
 }
 
-// A KeyOrderError says that the keys of an ingest do not ascend strictly. It is an
-// ErrInvalid.
+// A KeyOrderError says that the keys of an ingest do not ascend strictly, or the timestamps
+// of a key do not descend strictly. It is an ErrInvalid.
 type KeyOrderError struct {
 	// Position is the place of Key in the input. The first key has position 0.
 	Position int64
-	// Key is not greater than Previous, the key before it.
+	// Key is not greater than Previous, the key before it. With timestamps, it is that key
+	// or a smaller one.
 	Key, Previous []byte
 }
 
@@ -66,7 +73,8 @@ func (e *KeyOrderError) Unwrap() error { return ErrInvalid }
 // committed before. After an error or a crash, none of the entries is in the database.
 // Only after ErrFailed, the next Open may find all of them.
 //
-// A key that is not greater than the key before it is a KeyOrderError. Once ctx is done,
+// A key that is not greater than the key before it is a KeyOrderError. In a keyspace with
+// timestamps, a key may come again with a smaller timestamp. Once ctx is done,
 // Ingest returns its error. entries may use the database, but must not close it.
 func (d *DB) Ingest(ctx context.Context, entries iter.Seq2[[]byte, []byte], o IngestOptions) (Ingested, error) {
 	return d.IngestEntries(ctx, ingest.WithoutErrors(entries, func(k, v []byte) Entry { return Entry{Key: k, Value: v} }), o)
@@ -98,18 +106,25 @@ func (d *DB) ingest(ctx context.Context, entries iter.Seq2[Entry, error], o Inge
 	if entries == nil {
 		return Ingested{}, errNoFunction
 	}
-	space, gate, err := d.engine.Transactions.IngestTarget(o.Keyspace.inner())
+	target, err := d.engine.Transactions.IngestTarget(o.Keyspace.inner())
 	if err != nil {
 		return Ingested{}, err
 	}
 	common := metadata(o.Options)
-	r, err := way(ctx, ingest.Mapped(entries, func(e *Entry) ingest.Entry {
-		m := d.engine.Transactions.MetaOf(o.Keyspace.inner(), common.With(metadata(e.Options)))
-		return ingest.Entry{Key: e.Key, Value: e.Value, Meta: m}
-	}), ingest.Target{Space: space, Gate: gate})
+	r, err := way(ctx, func(yield func(ingest.Entry, error) bool) {
+		for e, err := range entries {
+			to := ingest.Entry{Value: e.Value}
+			if err == nil {
+				to.Key, to.Meta, err = target.Entry(e.Key, cmp.Or(e.Timestamp, o.Timestamp), common.With(metadata(e.Options)))
+			}
+			if !yield(to, err) {
+				return
+			}
+		}
+	}, ingest.Target{Space: target.Space, Way: target.Way})
 	var order *base.KeyOrderError
 	if errors.As(err, &order) {
-		err = (*KeyOrderError)(order)
+		err = (*KeyOrderError)(target.OrderError(order))
 	}
 	return Ingested{Version: uint64(r.Version), Entries: r.Entries, Bytes: r.Bytes}, err
 }

@@ -23,6 +23,7 @@ const lineMax = 1 << 30
 // runLoad loads the lines of a file as one commit.
 func runLoad(ctx context.Context, c *call, args []string) error {
 	text, space := textFlag(c), keyspaceFlag(c)
+	when := momentFlag(c, space, "load values at")
 	var sorted, asJSON bool
 	var ttl time.Duration
 	c.flags.BoolVar(&sorted, "sorted", false, "the keys ascend, so that the command need not sort them")
@@ -54,7 +55,7 @@ func runLoad(ctx context.Context, c *call, args []string) error {
 		if err != nil {
 			return err
 		}
-		o := stoat.IngestOptions{Keyspace: ks}
+		o := stoat.IngestOptions{Keyspace: ks, Timestamp: when.at}
 		if ttl > 0 {
 			o.Options = append(o.Options, stoat.TTL(ttl))
 		}

@@ -97,6 +97,7 @@ func (r *interruptible) Read(p []byte) (int, error) {
 // runIngest ingests files of sorted entries.
 func runIngest(ctx context.Context, c *call, args []string) error {
 	space := keyspaceFlag(c)
+	when := momentFlag(c, space, "ingest values at")
 	rest, err := c.parse(args, 2, -1)
 	if err != nil {
 		return err
@@ -107,7 +108,7 @@ func runIngest(ctx context.Context, c *call, args []string) error {
 		if err != nil {
 			return err
 		}
-		done, err := sorted.Ingest(ctx, db, nil, rest[1:], stoat.IngestOptions{Keyspace: ks})
+		done, err := sorted.Ingest(ctx, db, nil, rest[1:], stoat.IngestOptions{Keyspace: ks, Timestamp: when.at})
 		if err == nil {
 			fmt.Fprintf(c.out, "%d keys ingested\n", done.Entries)
 		}

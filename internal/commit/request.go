@@ -27,7 +27,7 @@ type WriteSet struct {
 	Commits uint   // counts commits, to measure some
 	Key     []byte // memory for the stored form of a key
 	// Passages has what the transaction writes to each keyspace, but the default one.
-	Passages []passage
+	Passages []Passage
 
 	request Request
 }
@@ -40,10 +40,21 @@ type Gate struct {
 	floor atomic.Uint64
 }
 
-// A passage is the way of a commit through a gate.
-type passage struct {
-	gate  *Gate
-	least uint64 // the smallest timestamp that the commit writes
+// A Passage is the way of a commit through a gate.
+type Passage struct {
+	Gate  *Gate
+	Least uint64 // the smallest timestamp that the commit writes
+}
+
+// admitted returns an error if the gate refuses the commit. The leader asks it under build.
+func (p *Passage) admitted() error {
+	if p.Gate.IsShut() && !mutant.On(mutant.WriteIntoDropped) {
+		return base.ErrNoKeyspace
+	}
+	if p.Least < p.Gate.Floor() && !mutant.On(mutant.StampWriteDiscarded) {
+		return base.ErrTimestampDiscarded
+	}
+	return nil
 }
 
 // Shut ends commits through the gate, with ErrNoKeyspace.
@@ -65,22 +76,19 @@ func (w *WriteSet) Pass(g *Gate) { w.PassAt(g, math.MaxUint64) }
 // PassAt makes the commit of w go through g with a version at a timestamp.
 func (w *WriteSet) PassAt(g *Gate, at uint64) {
 	for i := range w.Passages {
-		if p := &w.Passages[i]; p.gate == g {
-			p.least = min(p.least, at)
+		if p := &w.Passages[i]; p.Gate == g {
+			p.Least = min(p.Least, at)
 			return
 		}
 	}
-	w.Passages = append(w.Passages, passage{g, at})
+	w.Passages = append(w.Passages, Passage{g, at})
 }
 
-// admitted returns an error if a gate of w is shut. The leader asks it under build.
+// admitted returns an error if a gate of w refuses the commit.
 func (w *WriteSet) admitted() error {
-	for _, p := range w.Passages {
-		if p.gate.IsShut() && !mutant.On(mutant.WriteIntoDropped) {
-			return base.ErrNoKeyspace
-		}
-		if p.least < p.gate.Floor() && !mutant.On(mutant.StampWriteDiscarded) {
-			return base.ErrTimestampDiscarded
+	for i := range w.Passages {
+		if err := w.Passages[i].admitted(); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -8,8 +8,8 @@ import (
 )
 
 // CommitTables commits tables that were written beside the log, and returns their
-// version. install makes them live, as the newest run of level 0. gate, which may be nil,
-// must be open. ctx is that of an operation.
+// version. install makes them live, as the newest run of level 0. The gate of way, which may
+// be nil, must admit them. ctx is that of an operation.
 //
 // A read stops at the first structure that has its key. So memtables must not hold older
 // versions than the tables. CommitTables holds commits up, flushes all memtables, and
@@ -18,7 +18,7 @@ import (
 //
 // Recovery accepts that the log lacks the version: the edit of install says that
 // everything up to it is in tables.
-func (c *Committer) CommitTables(ctx context.Context, gate *Gate, install func(seq base.SeqNum) error) (base.SeqNum, error) {
+func (c *Committer) CommitTables(ctx context.Context, way *Passage, install func(seq base.SeqNum) error) (base.SeqNum, error) {
 	if err := c.flushBefore(ctx); err != nil {
 		return 0, err
 	}
@@ -33,7 +33,7 @@ func (c *Committer) CommitTables(ctx context.Context, gate *Gate, install func(s
 			return 0, err
 		}
 		// A leader may have passed begin before.
-		if seq, done, err := c.commitTables(gate, install); done {
+		if seq, done, err := c.commitTables(way, install); done {
 			return seq, err
 		}
 	}
@@ -47,7 +47,7 @@ func (c *Committer) flushBefore(ctx context.Context) error {
 }
 
 // commitTables does the last step of CommitTables, unless there is something to flush.
-func (c *Committer) commitTables(gate *Gate, install func(seq base.SeqNum) error) (seq base.SeqNum, done bool, err error) {
+func (c *Committer) commitTables(way *Passage, install func(seq base.SeqNum) error) (seq base.SeqNum, done bool, err error) {
 	c.build.Lock()
 	defer c.build.Unlock()
 	if c.lastGroup != nil {
@@ -60,8 +60,10 @@ func (c *Committer) commitTables(gate *Gate, install func(seq base.SeqNum) error
 	if (len(v.Memtables) > 1 || v.Memtables[0].Len() > 0) && !mutant.On(mutant.IngestUnflushed) {
 		return 0, false, nil
 	}
-	if gate != nil && gate.IsShut() && !mutant.On(mutant.WriteIntoDropped) {
-		return 0, true, base.ErrNoKeyspace
+	if way != nil {
+		if err := way.admitted(); err != nil {
+			return 0, true, err
+		}
 	}
 	if c.lastSeq == base.SeqNumMax {
 		return 0, true, ErrVersionsSpent

@@ -38,7 +38,9 @@ type Engine struct {
 // A Target is the keyspace of an ingest. The zero Target is the default keyspace.
 type Target struct {
 	Space keyspace.Space
-	Gate  *commit.Gate // nil for the default keyspace
+	// Way is the way of the commit, nil for the default keyspace. Its timestamp is complete
+	// once all entries have come.
+	Way *commit.Passage
 }
 
 // An Entry is a key of the caller with its value. The caller may reuse both as soon as it
@@ -169,7 +171,7 @@ func (w *writer) commit() (Result, error) {
 	if mutant.On(mutant.IngestLosesTable) {
 		made = made[:len(made)-1]
 	}
-	seq, err := w.Commits.CommitTables(w.ctx, w.to.Gate, func(seq base.SeqNum) error {
+	seq, err := w.Commits.CommitTables(w.ctx, w.to.Way, func(seq base.SeqNum) error {
 		return w.Jobs.InstallIngest(made, w.values.Made(), seq)
 	})
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/commit"
 	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/settings"
@@ -228,16 +227,4 @@ func encodeBound(key []byte) []byte {
 // discarded returns the error for a timestamp below the discard point of the keyspace.
 func (k *Keyspace) discarded(at, floor uint64) error {
 	return fmt.Errorf("%w: %d, but keyspace %q discards below %d", base.ErrTimestampDiscarded, at, k.handle.Name, floor)
-}
-
-// IngestTarget returns where an ingest into a keyspace writes: the translation of its
-// keys, and its gate. A nil ks is the default keyspace, which has no gate.
-func (e *Engine) IngestTarget(ks *Keyspace) (keyspace.Space, *commit.Gate, error) {
-	switch {
-	case ks == nil:
-		return keyspace.Space{}, nil, nil
-	case ks.Timed():
-		return keyspace.Space{}, nil, base.Invalid("an ingest into the keyspace %.80q, which has timestamps", ks.handle.Name)
-	}
-	return ks.space, &ks.handle.Gate, ks.Usable(e)
 }

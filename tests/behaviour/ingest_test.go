@@ -347,11 +347,6 @@ func TestIngest_WritesToAKeyspace(t *testing.T) {
 	}))
 	testkit.MustBeSound(t, db)
 
-	timed, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsChecked})
-	testkit.Must(t, err)
-	_, err = db.Ingest(context.Background(), pairs(0, 1, short), stoat.IngestOptions{Keyspace: timed})
-	testkit.WantError(t, "a keyspace with timestamps", err, stoat.ErrInvalid)
-
 	dropped := false
 	_, err = db.Ingest(context.Background(), pairs(0, 100, func(i int) []byte {
 		if !dropped {

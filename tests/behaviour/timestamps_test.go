@@ -1,7 +1,10 @@
 package behaviour
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"strings"
 	"sync"
@@ -421,4 +424,76 @@ func TestTimestamps_MisuseIsAnError(t *testing.T) {
 	_, err = tx.In(ks).At(5).Get(key)
 	testkit.WantError(t, "a read after the end", err, stoat.ErrTxnDone)
 	testkit.WantError(t, "a nil iterator", stoat.TimedIterator{}.Err(), stoat.ErrTxnDone)
+}
+
+// timedEntries yields versions of one key, at timestamps in the given order.
+func timedEntries(key string, timestamps ...uint64) iter.Seq2[stoat.Entry, error] {
+	return func(yield func(stoat.Entry, error) bool) {
+		for _, at := range timestamps {
+			if !yield(stoat.Entry{Key: []byte(key), Value: fmt.Appendf(nil, "at %d", at), Timestamp: at}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func TestIngest_VersionsOfAKeyComeWithDescendingTimestamps(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	ks := timed(t, db)
+	o := stoat.IngestOptions{Keyspace: ks, Timestamp: 5}
+	_, err := db.IngestEntries(t.Context(), timedEntries("a\x00key", 30, 20, 0), o)
+	testkit.Must(t, err)
+	_, err = db.BulkLoad(t.Context(), timedEntries("other", 10, 30, 20), o)
+	testkit.Must(t, err)
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
+		for at, want := range map[uint64]string{5: "at 0", 19: "at 0", 20: "at 20", 29: "at 20", 99: "at 30"} {
+			if v, err := tx.In(ks).At(at).Get([]byte("a\x00key")); err != nil || string(v) != want {
+				t.Errorf("at %d: %q, %v, want %q", at, v, err, want)
+			}
+		}
+		if v, err := tx.In(ks).At(15).Get([]byte("other")); err != nil || string(v) != "at 10" {
+			t.Errorf("after the bulk load: %q, %v", v, err)
+		}
+		return nil
+	}))
+	for _, timestamps := range [][]uint64{{10, 20}, {20, 20}} {
+		_, err := db.IngestEntries(t.Context(), timedEntries("a\x00key", timestamps...), o)
+		var order *stoat.KeyOrderError
+		if !errors.As(err, &order) || order.Position != 1 || string(order.Key) != "a\x00key" || string(order.Previous) != "a\x00key" {
+			t.Errorf("timestamps %d: %v", timestamps, err)
+		}
+	}
+}
+
+func TestIngest_RefusesTimestampsBelowTheDiscardPoint(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	ks := timed(t, db)
+	o := stoat.IngestOptions{Keyspace: ks}
+	raised := func(yield func(stoat.Entry, error) bool) { // meanwhile
+		for e := range timedEntries("key", 10) {
+			if !yield(e, nil) {
+				return
+			}
+		}
+		testkit.Must(t, ks.DiscardBelow(11))
+	}
+	for _, entries := range []iter.Seq2[stoat.Entry, error]{raised, timedEntries("key", 10)} {
+		for _, load := range []func(context.Context, iter.Seq2[stoat.Entry, error], stoat.IngestOptions) (stoat.Ingested, error){db.IngestEntries, db.BulkLoad} {
+			if _, err := load(t.Context(), entries, o); !errors.Is(err, stoat.ErrTimestampDiscarded) {
+				t.Errorf("below the discard point: %v", err)
+			}
+		}
+	}
+	_, err := db.IngestEntries(t.Context(), timedEntries("key", 11), o)
+	testkit.Must(t, err)
+}
+
+func TestIngest_ATimestampNeedsAKeyspaceWithTimestamps(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	if _, err := db.IngestEntries(t.Context(), timedEntries("key", 10), stoat.IngestOptions{}); !errors.Is(err, stoat.ErrInvalid) {
+		t.Errorf("the default keyspace takes a timestamp: %v", err)
+	}
 }

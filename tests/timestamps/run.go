@@ -1,10 +1,13 @@
 package timestamps
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,11 +48,12 @@ type run struct {
 }
 
 // work counts what a run came to.
-type work struct{ reads, found, late, conflicts, discards, refused, restarts, cuts, compactions, dropped int }
+type work struct{ ingests, reads, found, late, conflicts, discards, refused, restarts, cuts, compactions, dropped int }
 
 func (w *work) add(o work) {
 	w.reads, w.found, w.late, w.conflicts = w.reads+o.reads, w.found+o.found, w.late+o.late, w.conflicts+o.conflicts
 	w.discards, w.refused, w.dropped = w.discards+o.discards, w.refused+o.refused, w.dropped+o.dropped
+	w.ingests += o.ingests
 	w.restarts, w.cuts, w.compactions = w.restarts+o.restarts, w.cuts+o.cuts, w.compactions+o.compactions
 }
 
@@ -184,6 +188,9 @@ func (r *run) writeSome(n int) error {
 	next := []modelSpace{r.models[0].clone(), r.models[1].clone()}
 	r.doubt = nil
 	r.purged, r.wrote = false, [2]modelSpace{{}, {}}
+	if r.rng.IntN(8) == 0 {
+		return r.ingest(next, n)
+	}
 	tx, err := r.db.Begin(stoat.ReadWrite)
 	if err != nil {
 		return err
@@ -240,6 +247,17 @@ func (r *run) writeOne(tx stoat.Txn, i int, m modelSpace) error {
 		r.wrote[i].put(v)
 		return at.Delete([]byte(v.key))
 	}
+	opts := r.draft(&v)
+	m.put(v)
+	r.wrote[i].put(v)
+	if r.rng.IntN(10) == 0 {
+		return at.SetReader([]byte(v.key), strings.NewReader(v.value), opts...)
+	}
+	return at.Set([]byte(v.key), []byte(v.value), opts...)
+}
+
+// draft gives a version its value, and returns the options to set it with.
+func (r *run) draft(v *version) []stoat.SetOption {
 	r.values++
 	v.value = fmt.Sprint(r.values, testkit.Filled([]int{0, 10, 100, 2000}[r.rng.IntN(4)]))
 	v.user = byte(r.rng.IntN(3))
@@ -249,12 +267,50 @@ func (r *run) writeOne(tx stoat.Txn, i int, m modelSpace) error {
 		v.expires = r.clock.Seen() + ttl
 		opts = append(opts, stoat.ExpiresAt(time.UnixMilli(int64(v.expires))))
 	}
-	m.put(v)
-	r.wrote[i].put(v)
-	if r.rng.IntN(10) == 0 {
-		return at.SetReader([]byte(v.key), strings.NewReader(v.value), opts...)
+	return opts
+}
+
+// ingest commits n versions of one keyspace by an ingest or a bulk load. next are the
+// models after it.
+func (r *run) ingest(next []modelSpace, n int) error {
+	r.work.ingests++
+	i := r.rng.IntN(len(r.spaces))
+	o := stoat.IngestOptions{Keyspace: r.spaces[i], Timestamp: r.time(r.floors[i]), Memory: 1 + r.rng.Int64N(4000)}
+	load, given := r.db.BulkLoad, []stoat.Entry{}
+	for range n {
+		v := version{key: r.key(), at: r.time(r.floors[i])}
+		opts := r.draft(&v)
+		e := stoat.Entry{Key: []byte(v.key), Value: []byte(v.value), Timestamp: v.at, Options: opts}
+		if v.at == 0 || r.rng.IntN(3) == 0 {
+			v.at, e.Timestamp = o.Timestamp, 0
+		}
+		next[i].put(v)
+		r.wrote[i].put(v)
+		given = append(given, e)
 	}
-	return at.Set([]byte(v.key), []byte(v.value), opts...)
+	if r.rng.IntN(2) == 0 {
+		load = r.db.IngestEntries
+		slices.Reverse(given) // of equal ones, the last counts
+		slices.SortStableFunc(given, func(a, b stoat.Entry) int {
+			return cmp.Or(bytes.Compare(a.Key, b.Key), cmp.Compare(cmp.Or(b.Timestamp, o.Timestamp), cmp.Or(a.Timestamp, o.Timestamp)))
+		})
+		given = slices.CompactFunc(given, func(a, b stoat.Entry) bool {
+			return bytes.Equal(a.Key, b.Key) && cmp.Or(a.Timestamp, o.Timestamp) == cmp.Or(b.Timestamp, o.Timestamp)
+		})
+	}
+	r.doubt = next
+	entries := func(yield func(stoat.Entry, error) bool) {
+		for _, e := range given {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+	if _, err := load(context(), entries, o); err != nil {
+		return err
+	}
+	r.models, r.doubt = next, nil
+	return nil
 }
 
 // fill writes to a keyspace without timestamps, so that memtables become full.

@@ -33,7 +33,7 @@ func TestTimestamps_ReadsAreThoseOfTheModel(t *testing.T) {
 	seed, n := lives(t)
 	testkit.Lives(t, seed, n, func(seed uint64) (work, error) { return RunLife(seed, lifeOps) }, all.add)
 	t.Logf("%+v", all)
-	if n >= livesMin && (all.late == 0 || all.dropped == 0 || all.conflicts == 0 || all.cuts == 0) {
+	if n >= livesMin && (all.late == 0 || all.dropped == 0 || all.conflicts == 0 || all.ingests == 0 || all.cuts == 0) {
 		t.Errorf("the lives came to too little: %+v", all)
 	}
 }
