@@ -251,8 +251,8 @@ func ExampleDB_NewBatch() {
 	defer db.Close()
 	batch := db.NewBatch(stoat.BatchOptions{Pieces: true})
 	defer batch.Discard()
-	for i := range 1_000_000 {
-		if batch.Set(fmt.Appendf(nil, "key-%07d", i), []byte("value")) != nil {
+	for i := range 100_000 {
+		if batch.Set(fmt.Appendf(nil, "key-%06d", i), []byte("value")) != nil {
 			break // Commit returns the error
 		}
 	}

@@ -113,7 +113,7 @@ func TestRepair_ACrashLosesNothing(t *testing.T) {
 	intact := testkit.NewSampleDisk(t)
 	spoilTables(t, intact, "hash index")
 	want := liveEntries(t, intact)
-	for n := int64(1); ; n += 1 + n/8 {
+	for n := int64(1); ; n += 1 + n/int64(testkit.Raced(8, 1)) {
 		disk := intact.Clone()
 		fs := faultfs.New(disk)
 		fault := fs.Add(faultfs.Rule{Nth: n, Forever: true})

@@ -28,14 +28,14 @@ func (c *cut) crash(i int, rng *rand.Rand) (disk *memfs.FS, how string) {
 // cutsOf returns the disk before each call by which do changes it, and how many calls wrote
 // to files.
 func cutsOf(disk *memfs.FS, do func() error) (cuts []cut, writes int, err error) {
-	disk.SetHook(func(op vfs.Op) {
-		if op.Kind == vfs.OpWrite {
+	stop := testkit.States(disk)
+	err = do()
+	for _, s := range stop() {
+		if s.Op.Kind == vfs.OpWrite {
 			writes++
 		}
-		cuts = append(cuts, cut{disk.Clone(), op.String()})
-	})
-	err = do()
-	disk.SetHook(nil)
+		cuts = append(cuts, cut{s.Disk, s.Op.String()})
+	}
 	return append(cuts, cut{disk.Clone(), "the end"}), writes, err
 }
 
@@ -163,13 +163,9 @@ func (l *life) goOn(ctx context.Context, disk *memfs.FS) (writes int, err error)
 	_, err = disk.Stat(target)
 	switch {
 	case errors.Is(err, vfs.ErrNotExist):
-		disk.SetHook(func(op vfs.Op) {
-			if op.Kind == vfs.OpWrite {
-				writes++
-			}
-		})
+		stop := testkit.Writes(disk)
 		_, err = stoat.Restore(ctx, target, stoat.RestoreOptions{Options: l.other()}, l.readers(len(l.chain))...)
-		disk.SetHook(nil)
+		writes = stop()
 		if err != nil {
 			return 0, fmt.Errorf("restore again: %w", err)
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stoatdb/stoat/filebackup"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
@@ -145,14 +146,10 @@ func (f *fileLife) restoreAgain(ctx context.Context, b *fileBackup, disk *memfs.
 		return 0, err
 	}
 	if err != nil {
-		disk.SetHook(func(op vfs.Op) {
-			if op.Kind == vfs.OpWrite {
-				writes++
-			}
-		})
+		stop := testkit.Writes(disk)
 		o := filebackup.RestoreOptions{FS: disk, Workers: 1, Keys: b.of.opts.Keys}
 		_, err = filebackup.Restore(ctx, f.store, b.id, target, o)
-		disk.SetHook(nil)
+		writes = stop()
 		if err != nil {
 			return 0, fmt.Errorf("restore again: %w", err)
 		}

@@ -160,14 +160,13 @@ func TestCheckpoint_IsWholeOrAbsentAfterACrash(t *testing.T) {
 	disk := testkit.NewSampleDisk(t)
 	db := testkit.OpenOn(t, disk, nil)
 	want := itemsOf(t, db)
-	var states []*memfs.FS
-	disk.SetHook(func(vfs.Op) { states = append(states, disk.Clone()) })
+	stop := testkit.States(disk)
 	testkit.Must(t, db.Checkpoint(t.Context(), testkit.CopyDir))
-	disk.SetHook(nil)
-	done := disk.Clone()
+	states, done := stop(), disk.Clone()
 	testkit.Must(t, db.Close())
 	absent, whole := 0, 0
-	for i, state := range append(states, done) {
+	for i, s := range append(states, testkit.State{Disk: done}) {
+		state := s.Disk
 		for k, kind := range memfs.CrashKinds() {
 			if state != done && (i+k)%testkit.Raced(1, 5) != 0 {
 				continue
@@ -392,16 +391,15 @@ func TestCheckpoint_UnsyncedOneIsWholeOrAbsentWhileTheNextReplacesIt(t *testing.
 	testkit.Must(t, disk.MkdirAll("/copies"))
 	faults.Add(faultfs.Rule{Op: vfs.OpSyncDir, Path: "/copie[s]", Sync: vfs.SyncKept})
 	testkit.WantError(t, "a folder that cannot be synced", db.Checkpoint(t.Context(), testkit.CopyDir), vfs.ErrIO)
-	var states []*memfs.FS
-	disk.SetHook(func(vfs.Op) { states = append(states, disk.Clone()) })
+	stop := testkit.States(disk)
 	testkit.Must(t, db.Checkpoint(t.Context(), testkit.CopyDir))
-	disk.SetHook(nil)
+	states := stop()
 	testkit.Must(t, db.Close())
 	whole := 0
 	for i, state := range states {
-		ops := len(state.Unsynced())
+		ops := len(state.Disk.Unsynced())
 		for lost := -1; lost < ops; lost++ {
-			crashed := state.CrashKeeping(func(op int) bool { return op != lost })
+			crashed := state.Disk.CrashKeeping(func(op int) bool { return op != lost })
 			if _, err := crashed.Stat(testkit.CopyDir); errors.Is(err, vfs.ErrNotExist) {
 				continue
 			}

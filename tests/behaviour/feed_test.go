@@ -14,7 +14,6 @@ import (
 	"github.com/stoatdb/stoat/feed"
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
-	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -286,14 +285,13 @@ func TestFeed_HasTheDropOfAKeyspaceThatACrashCutShort(t *testing.T) {
 	update(t, db, func(tx stoat.Txn) error { return tx.In(ks).Set([]byte("k"), []byte("v")) })
 	update(t, db, func(tx stoat.Txn) error { return tx.In(ks).Delete([]byte("k")) })
 	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-	var cuts []*memfs.FS
-	disk.SetHook(func(vfs.Op) { cuts = append(cuts, disk.Clone()) })
+	stop := testkit.States(disk)
 	testkit.Must(t, db.DropKeyspace("a"))
-	disk.SetHook(nil)
+	cuts := stop()
 	testkit.Must(t, db.Close())
 	drops := 0
 	for i, cut := range cuts {
-		db := testkit.OpenOn(t, cut, retain)
+		db := testkit.OpenOn(t, cut.Disk, retain)
 		exists := func() bool {
 			infos, err := db.Keyspaces()
 			testkit.Must(t, err)

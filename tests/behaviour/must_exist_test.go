@@ -69,21 +69,21 @@ func TestMustExist_ReportsALostManifest(t *testing.T) {
 // creates one.
 func TestMustExist_FindsNoDatabaseInAHalfMadeOne(t *testing.T) {
 	t.Parallel()
-	disk, states := memfs.New(), []*memfs.FS{}
-	disk.SetHook(func(vfs.Op) { states = append(states, disk.Clone()) })
+	disk := memfs.New()
+	stop := testkit.States(disk)
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
 	testkit.Must(t, err)
-	disk.SetHook(nil)
+	states := stop()
 	testkit.Must(t, db.Close())
 	none := 0
 	for _, state := range states {
-		switch db, err := mustExist(state); err {
+		switch db, err := mustExist(state.Disk); err {
 		case nil:
 			testkit.Must(t, db.Close())
 		default:
 			testkit.WantError(t, "open of a half-made database", err, fs.ErrNotExist)
 			none++
-			testkit.Must(t, testkit.OpenOn(t, state, nil).Close())
+			testkit.Must(t, testkit.OpenOn(t, state.Disk, nil).Close())
 		}
 	}
 	if none == 0 || none == len(states) {

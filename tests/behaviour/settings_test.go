@@ -239,14 +239,14 @@ func TestSettings_PowerCutKeepsTheOldOrTheNew(t *testing.T) {
 	changed := newSettings
 	changed.NumVersions, changed.Compression = 4, stoat.CompressionFast
 	rng := rand.New(rand.NewPCG(1, 1))
-	var cuts []*memfs.FS
-	fs.SetHook(func(vfs.Op) {
-		for _, kind := range memfs.CrashKinds() {
-			cuts = append(cuts, fs.Crash(kind, rng))
-		}
-	})
+	stop := testkit.States(fs)
 	db = testkit.OpenOn(t, fs, func(o *stoat.Options) { o.NumVersions, o.Compression = 4, stoat.CompressionFast })
-	fs.SetHook(nil)
+	var cuts []*memfs.FS
+	for _, state := range stop() {
+		for _, kind := range memfs.CrashKinds() {
+			cuts = append(cuts, state.Disk.Crash(kind, rng))
+		}
+	}
 	during := len(cuts)
 	for _, kind := range memfs.CrashKinds() {
 		cuts = append(cuts, fs.Crash(kind, rng)) // after Open has returned
