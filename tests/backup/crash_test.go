@@ -17,10 +17,10 @@ func TestRestore_APowerCutLeavesNothingOrAllAndAnotherRestoreGoesOn(t *testing.T
 func cutRestores(t *testing.T, run func(seed uint64, states int) (resumed int, err error)) {
 	t.Helper()
 	seed := dose.Seed(t)
-	states := dose.Size(t, dose.States, 20, 300)
+	states := dose.Size(t, dose.States, 30, 300)
 	resumed := 0
 	for i := range testkit.Raced(3, 1) {
-		n, err := run(seed+uint64(i), states/testkit.Raced(3, 6))
+		n, err := run(seed+uint64(i), states/3)
 		if err != nil {
 			t.Fatalf("life %d: %v", seed+uint64(i), err)
 		}

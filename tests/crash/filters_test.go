@@ -99,7 +99,7 @@ func writeFiltered(db *stoat.DB, state string) error {
 func TestCrash_AFilteredKeyIsNewOrFilteredAndNeverOlder(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	states := dose.Size(t, dose.States, 40, 300)
+	states := dose.Size(t, dose.States, testkit.Raced(40, 15), 300)
 	rng := rand.New(rand.NewPCG(seed, 0xf117))
 	for tried, life := 0, 0; tried < states; life++ {
 		disk := memfs.New()

@@ -20,7 +20,7 @@ import (
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	most := dose.Size(t, dose.States, 50, 300)
+	most := dose.Size(t, dose.States, testkit.Raced(50, 15), 300)
 	dose.Reproduce(t, "faults")
 	var calls [][]*faultCase
 	for _, scene := range Scenes(t) {
@@ -119,7 +119,7 @@ func TestFaultsDose_EachCallFailsOnceBeforeAnyFailsTwice(t *testing.T) {
 
 func TestIngests_AFailedCallLeavesNothingOfAnIngest(t *testing.T) {
 	t.Parallel()
-	n := dose.Short(10, 40)
+	n := dose.Short(testkit.Raced(10, 4), 40)
 	failed, err := RunIngests(dose.Seed(t), n)
 	if err != nil {
 		t.Fatal(err)

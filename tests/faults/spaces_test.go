@@ -112,7 +112,7 @@ func TestFaults_KeyspacesAreWholeOrAbsent(t *testing.T) {
 	t.Parallel()
 	first := dose.Seed(t)
 	rng := rand.New(rand.NewPCG(first, 7))
-	states := dose.Size(t, dose.States, 40, 200)
+	states := dose.Size(t, dose.States, testkit.Raced(40, 15), 200)
 	for seed := first; seed < first+2; seed++ {
 		counted := faultfs.New(memfs.New())
 		if _, _, err := liveInSpaces(counted, seed); err != nil {

@@ -10,7 +10,7 @@ import (
 // TestFeeds plays lives with power cuts and restarts.
 func TestFeeds(t *testing.T) {
 	t.Parallel()
-	seed, lives := dose.Seed(t), dose.Size(t, dose.Lives, 10, 30)
+	seed, lives := dose.Seed(t), dose.Size(t, dose.Lives, testkit.Raced(10, 4), 30)
 	dose.Reproduce(t, "feeds")
 	var all Work
 	testkit.Lives(t, seed, lives, func(seed uint64) (Work, error) { return RunLife(seed, 600) }, all.Add)
@@ -23,7 +23,7 @@ func TestFeeds(t *testing.T) {
 // TestFeedCrashes crashes copies of the disks of lives.
 func TestFeedCrashes(t *testing.T) {
 	t.Parallel()
-	seed, states := dose.Seed(t), dose.Size(t, dose.States, 200, 2000)
+	seed, states := dose.Seed(t), dose.Size(t, dose.States, testkit.Raced(200, 60), 2000)
 	dose.Reproduce(t, "crash-feeds")
 	lives := (states + CopiesMax - 1) / CopiesMax
 	var all Work

@@ -47,21 +47,23 @@ func newLoggedLife(rng *rand.Rand) (*loggedLife, error) {
 	return l, nil
 }
 
-// fillSegments commits until two segments of the log are full. A flush of what Open replayed may
-// free older ones, and damage of a free segment harms nothing. It returns the disk as a power
-// cut would leave it.
+// fillSegments commits until two segments of the log are full that no flush has freed: damage
+// of a free segment harms nothing. It returns the disk as a power cut would leave it.
 func (l *loggedLife) fillSegments() (*memfs.FS, error) {
 	// The flush of what Open replayed begins with the first commit.
 	if err := errors.Join(l.commit(stoat.Synced), testkit.WaitForFlushes(l.db)); err != nil {
 		return nil, err
 	}
-	for begin := l.disk.Clone(); ; {
-		disk, err := l.commits()
-		if err != nil {
-			return nil, err
-		}
-		if filled, err := l.findLogs(disk, begin); err != nil || filled > 1 {
-			return disk, err
+	for {
+		begin, flushes := l.disk.Clone(), l.db.Stats().Flushes
+		for l.db.Stats().Flushes == flushes {
+			disk, err := l.commits()
+			if err != nil {
+				return nil, err
+			}
+			if filled, err := l.findLogs(disk, begin); err != nil || filled > 1 && l.db.Stats().Flushes == flushes {
+				return disk, err
+			}
 		}
 	}
 }
@@ -76,7 +78,7 @@ func (l *loggedLife) commits() (*memfs.FS, error) {
 	})
 	l.older = append(l.older, l.disk.Clone())
 	if err == nil {
-		err = l.commit(stoat.Synced)
+		err = errors.Join(l.commit(stoat.Synced), testkit.WaitForFlushes(l.db))
 	}
 	return l.disk.Clone(), err
 }

@@ -48,7 +48,7 @@ func TestFollowers_BesideAWriterOnARealDisk(t *testing.T) {
 func TestFollowers_FindDamageOfTheLog(t *testing.T) {
 	t.Parallel()
 	seed, found := dose.Seed(t), 0
-	for i := range uint64(dose.Short(2, 8)) {
+	for i := range uint64(dose.Short(1, 8)) {
 		// In a bubble no second passes, after which an idle writer flushes: damage of what a
 		// flush has freed harms nothing.
 		synctest.Test(t, func(t *testing.T) {
