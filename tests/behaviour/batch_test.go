@@ -381,7 +381,8 @@ func TestBatch_TakesBoundedMemory(t *testing.T) {
 	db := testkit.OpenOn(t, memfs.NewVolatile(), func(o *stoat.Options) { o.MemtableSize = memtable })
 	b := db.NewBatch(stoat.BatchOptions{Size: size, Pieces: true})
 	most := int64(0)
-	for i := range 100_000 {
+	n := testkit.Raced(100_000, 20_000)
+	for i := range n {
 		testkit.Must(t, b.Set(testkit.Key(i), make([]byte, 20)))
 		if i%1000 == 0 {
 			m := db.Stats().Memory
@@ -392,6 +393,6 @@ func TestBatch_TakesBoundedMemory(t *testing.T) {
 	if most > 10*memtable {
 		t.Errorf("memtables and writes took %d bytes at most, the limit of the test is %d", most, 10*memtable)
 	}
-	t.Logf("at most %d KiB for %d KiB of writes", most>>10, 100_000*sizeOf(20)>>10)
+	t.Logf("at most %d KiB for %d KiB of writes", most>>10, int64(n)*sizeOf(20)>>10)
 	testkit.Must(t, db.Close())
 }

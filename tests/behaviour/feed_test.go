@@ -535,10 +535,12 @@ func TestFeed_BytesEndWithTheLoop(t *testing.T) {
 func TestFeed_AFullDiskEndsTheRetention(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()
-	disk.SetCapacity(24 << 20)
-	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.ChangeRetention, o.Durability = 1<<40, stoat.Buffered })
+	disk.SetCapacity(8 << 20)
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) {
+		o.ChangeRetention, o.Durability, o.MemtableSize = 1<<40, stoat.Buffered, 256<<10
+	})
 	defer db.Close()
-	for i := range 1000 {
+	for i := range 300 {
 		update(t, db, func(tx stoat.Txn) error {
 			for j := range 20 {
 				if err := tx.Set(testkit.Key(j), make([]byte, 2000)); err != nil {
@@ -547,11 +549,11 @@ func TestFeed_AFullDiskEndsTheRetention(t *testing.T) {
 			}
 			return nil
 		})
-		if i == 100 {
+		if i == 40 {
 			feedUpTo(t, db, feed.Options{}) // all is there
 		}
 	}
-	if gone := goneOf(t, db, 0); gone.Oldest == 0 || gone.Oldest > 1000 {
+	if gone := goneOf(t, db, 0); gone.Oldest == 0 || gone.Oldest > 300 {
 		t.Errorf("the feed ends with %+v", *gone)
 	}
 }
