@@ -1,6 +1,10 @@
 package table
 
-import "github.com/stoatdb/stoat/internal/codec"
+import (
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
+	"github.com/stoatdb/stoat/internal/rangedel"
+)
 
 // AheadSize is the maximum number of lookups that an Ahead prepares together.
 const AheadSize = 128
@@ -11,10 +15,11 @@ const AheadSize = 128
 // processor overlaps only nearby loads. So each step first computes all addresses, and
 // then loads from them in a short loop.
 //
-// It only improves speed, and it reports no errors: Get does. The zero value is empty.
-// One goroutine at a time may use an Ahead. Clear releases the readers.
+// Get goes on where Load ended. Load reports no errors: then Get begins anew. The zero
+// value is empty. One goroutine at a time may use an Ahead. Clear releases the readers.
 type Ahead struct {
 	n    int
+	used int // largest n before the last Begin, since Clear
 	asks [AheadSize]ask
 	// places are the addresses of a step.
 	places [placesMax * AheadSize]*byte
@@ -28,24 +33,48 @@ const placesMax = 7
 
 // An ask is one lookup of an Ahead.
 type ask struct {
-	r    *Reader
-	hash uint64
+	r     *Reader
+	hash  uint64
+	state askState
 	// block and entry are where the key is, if the table has it.
 	block, entry int
+	v            view // of the block
+}
+
+// An askState is what Load knows about a lookup.
+type askState uint8
+
+const (
+	askUnknown askState = iota
+	askAbsent           // the table has no such key
+	askLocated          // block and entry are known
+	askLaid             // the view, too
+	askEnds             // the same, and aimEnds has more to load
+)
+
+// Begin forgets all lookups.
+func (a *Ahead) Begin() {
+	a.used = max(a.used, a.n)
+	a.n, a.aimed = 0, 0
 }
 
 // Clear releases the readers, and forgets all lookups.
 func (a *Ahead) Clear() {
-	clear(a.asks[:a.n])
-	a.n = 0
+	a.Begin()
+	clear(a.asks[:a.used])
+	a.used = 0
 }
 
 // Left returns how many lookups Add can still take.
 func (a *Ahead) Left() int { return AheadSize - a.n }
 
+// Len returns how many lookups were added.
+func (a *Ahead) Len() int { return a.n }
+
 // Add adds the lookup of a key by its hash.
 func (a *Ahead) Add(r *Reader, hash uint64) {
-	a.asks[a.n] = ask{r: r, hash: hash}
+	x := &a.asks[a.n]
+	x.r, x.hash, x.state = r, hash, askUnknown
 	a.n++
 }
 
@@ -57,48 +86,61 @@ func (a *Ahead) aim(place *byte) {
 
 // touch loads all places of the step.
 func (a *Ahead) touch() {
-	sum := uint64(0)
-	for _, place := range a.places[:a.aimed] {
+	sum, places := uint64(0), a.places[:a.aimed]
+	a.aimed = 0
+	for _, place := range places {
 		sum += uint64(*place)
 	}
 	a.touched += sum
-	a.aimed = 0
 }
 
 // Load brings what the added lookups will read into the processor's cache. It starts to
 // read what may not be in memory, and waits only for the slots.
 func (a *Ahead) Load() {
-	for i := range a.asks[:a.n] {
-		x := &a.asks[i]
+	asks := a.asks[:a.n]
+	for i := range asks {
+		x := &asks[i]
 		x.r.aimSlots(a, x.hash)
 	}
 	a.touch()
-	found := 0
-	for i := range a.asks[:a.n] {
-		x := &a.asks[i]
-		var ok bool
-		if x.block, x.entry, ok = x.r.locate(x.hash); ok {
+	for i := range asks {
+		x := &asks[i]
+		if x.locate(); x.state == askLocated {
 			a.aim(&x.r.directory[x.block*blockEntrySize])
-			a.asks[found], *x = *x, a.asks[found]
-			found++
 		}
 	}
 	a.touch()
-	again := 0
-	for i := range a.asks[:found] {
-		x := &a.asks[i]
-		if x.r.aimEntry(a, x.block, x.entry) {
-			a.asks[again], *x = *x, a.asks[again]
-			again++
+	for i := range asks {
+		if x := &asks[i]; x.state == askLocated {
+			x.aimEntry(a)
 		}
 	}
 	a.touch()
-	for i := range a.asks[:again] {
-		x := &a.asks[i]
-		x.r.aimEnds(a, x.block, x.entry)
+	for i := range asks {
+		if x := &asks[i]; x.state == askEnds {
+			x.aimEnds(a)
+		}
 	}
 	a.touch()
 }
+
+// Get is Reader.Get of the i-th added lookup, whose key is key. It goes on once where Load
+// ended, because the view may then be that of an older version.
+func (a *Ahead) Get(i int, key []byte, at base.SeqNum, arena *codec.Arena) (value []byte, meta base.Meta, seq base.SeqNum, ok bool, err error) {
+	x := &a.asks[i]
+	if x.state == askAbsent {
+		return
+	}
+	if x.state >= askLaid && x.r.keysOK.has(x.block) && x.v.is(key, x.entry) {
+		x.state = askUnknown
+		x.r.gauge.Touch()
+		return x.r.read(x.block, x.entry, &x.v, key, at, arena)
+	}
+	return x.r.Get(key, x.hash, at, arena)
+}
+
+// Deletions returns the range tombstones of the table of the i-th added lookup.
+func (a *Ahead) Deletions(i int) *rangedel.List { return a.asks[i].r.deletions }
 
 // aimSlots aims at the slots that a search for a hash reads. If they are not in memory,
 // it starts to read them.
@@ -114,49 +156,51 @@ func (r *Reader) aimSlots(a *Ahead, hash uint64) {
 	a.aim(&r.index[min(at+warmBytes, at|(pageSize-1), uint64(len(r.index)-1))])
 }
 
-// locate returns the place of the first key whose slot has the tag of hash. That is the
+// locate finds the place of the first key whose slot has the tag of the hash. That is the
 // right key in all but one of hundreds of cases.
-func (r *Reader) locate(hash uint64) (block, entry int, ok bool) {
-	x := &r.shape
-	slot, tag := x.home(hash)
-	shift := x.pageShift()
-	for left := x.slots; left > 0; left-- {
+func (x *ask) locate() {
+	r, h := x.r, &x.r.shape
+	slot, tag := h.home(x.hash)
+	shift := h.pageShift()
+	for left := h.slots; left > 0; left-- {
 		if page := int(slot >> shift); !r.pagesOK.has(page) && r.verifyPage(page, true) != nil {
-			return 0, 0, false
+			return
 		}
-		s := x.load(r.index, slot)
+		s := h.load(r.index, slot)
 		if s == 0 {
-			return 0, 0, false
+			x.state = askAbsent
+			return
 		}
-		if s>>(x.posBits&63) == tag {
-			b, i, err := r.place(s & (1<<(x.posBits&63) - 1))
-			return b, i, err == nil
+		if s>>(h.posBits&63) == tag {
+			var err error
+			if x.block, x.entry, err = r.place(s & (1<<(h.posBits&63) - 1)); err == nil {
+				x.state = askLocated
+			}
+			return
 		}
-		if slot++; slot == x.slots {
+		if slot++; slot == h.slots {
 			slot = 0
 		}
 	}
-	return 0, 0, false
 }
 
-// aimEntry aims at what the directory alone tells about entry i of block b. more says
-// that aimEnds can aim at the rest. If the block was not read before, aimEntry starts to
-// read it.
-func (r *Reader) aimEntry(a *Ahead, b, i int) (more bool) {
+// aimEntry aims at what the directory alone tells about the entry. If the block was not
+// read before, aimEntry starts to read it.
+func (x *ask) aimEntry(a *Ahead) {
+	r, b, i, v := x.r, x.block, x.entry, &x.v
 	if !r.keysOK.has(b) {
 		r.fetchBlock(b)
-		return false
+		return
 	}
-	var v view // a result of viewVerified would be copied, which takes long here
-	v.decode(r.directory[b*blockEntrySize:])
-	v.part = r.data[v.keyOff : v.keyOff+int64(v.keyLen)]
-	v.lay()
+	r.viewInto(b, v)
 	if i >= v.count {
-		return false
+		return // Get reports it
 	}
+	x.state = askLaid
 	a.aim(&v.part[0])
 	a.aim(&v.part[v.oSeqs+i*v.seqs.bytes()-1])
-	if more = v.kEnds != width0 || v.vEnds != width0; more {
+	if v.kEnds != width0 || v.vEnds != width0 {
+		x.state = askEnds
 		a.aim(&v.part[v.oKEnds+i*v.kEnds.bytes()])
 		a.aim(&v.part[v.oVEnds+i*v.vEnds.bytes()-1])
 	}
@@ -167,19 +211,18 @@ func (r *Reader) aimEntry(a *Ahead, b, i int) (more bool) {
 	case !r.valsOK.has(b):
 		r.fetchValues(&v.blockEntry)
 	case v.vEnds == width0:
-		r.aimValue(a, &v, i*int(v.valueLen), (i+1)*int(v.valueLen))
+		r.aimValue(a, v, i*int(v.valueLen), (i+1)*int(v.valueLen))
 	}
-	return more
 }
 
-// aimEnds aims at the suffix and the value of entry i of block b.
-func (r *Reader) aimEnds(a *Ahead, b, i int) {
-	v := r.viewVerified(b)
+// aimEnds aims at the suffix and the value of the entry.
+func (x *ask) aimEnds(a *Ahead) {
+	v, i := &x.v, x.entry
 	if from, _ := v.span(v.kEnds, v.oKEnds, i, uint64(v.suffixLen)); v.oSuffixes+int(from) < len(v.part) {
 		a.aim(&v.part[v.oSuffixes+int(from)])
 	}
-	if from, to := v.valueSpan(i); r.valsOK.has(b) {
-		r.aimValue(a, &v, from, to)
+	if from, to := v.valueSpan(i); x.r.valsOK.has(x.block) {
+		x.r.aimValue(a, v, from, to)
 	}
 }
 

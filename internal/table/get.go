@@ -71,10 +71,7 @@ func (r *Reader) try(pos uint64, key []byte, at base.SeqNum, arena *codec.Arena)
 		}
 	}
 	var v view
-	v.decode(r.directory[b*blockEntrySize:])
-	v.shift = r.opts.SeqShift
-	v.part = r.data[v.keyOff : v.keyOff+int64(v.keyLen)]
-	v.lay()
+	r.viewInto(b, &v)
 	if i >= v.count {
 		err = r.inFile(base.Corrupt(r.hashOff(), "entry in the hash index", i, fmt.Sprintf("below %d", v.count)))
 		return
@@ -83,23 +80,37 @@ func (r *Reader) try(pos uint64, key []byte, at base.SeqNum, arena *codec.Arena)
 	if !v.is(key, i) {
 		return
 	}
-	done = true
+	value, meta, seq, ok, err = r.read(b, i, &v, key, at, arena)
+	return value, meta, seq, ok, true, err
+}
+
+// viewInto makes v the view of block b, which must have been verified.
+func (r *Reader) viewInto(b int, v *view) {
+	v.decode(r.directory[b*blockEntrySize:])
+	v.shift = r.opts.SeqShift
+	v.part = r.data[v.keyOff : v.keyOff+int64(v.keyLen)]
+	v.lay()
+}
+
+// read returns the newest version of key up to at. The newest of all is entry i of block
+// b, of which v is the view.
+func (r *Reader) read(b, i int, v *view, key []byte, at base.SeqNum, arena *codec.Arena) (value []byte, meta base.Meta, seq base.SeqNum, ok bool, err error) {
 	if seq = v.seq(i); seq > at {
-		if b, i, ok, err = r.older(b, i, &v, key, at); !ok || err != nil {
+		if b, i, ok, err = r.older(b, i, v, key, at); !ok || err != nil {
 			return
 		}
 		seq = v.seq(i)
 	}
 	if v.codec != codec.None {
-		value, err = r.decodedValue(b, i, &v, arena)
-		return value, v.meta(i), seq, err == nil, true, err
+		value, err = r.decodedValue(b, i, v, arena)
+		return value, v.meta(i), seq, err == nil, err
 	}
-	values, err := r.stored(b, &v)
+	values, err := r.stored(b, v)
 	if err != nil {
-		return nil, meta, 0, false, true, err
+		return nil, meta, 0, false, err
 	}
 	from, to := v.valueSpan(i)
-	return values[from:to:to], v.meta(i), seq, true, true, nil
+	return values[from:to:to], v.meta(i), seq, true, nil
 }
 
 // warmValue starts to load the value of entry i of block b, if the directory alone

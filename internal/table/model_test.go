@@ -58,7 +58,9 @@ func TestModel_TableMatchesSortedEntries(t *testing.T) {
 			fail("other range deletions than were written")
 		}
 		checkBounds(props, entries, deletions, fail)
+		checkAhead(r, entries, rng, fail)
 		checkGets(r, entries, rng, fail)
+		checkAhead(r, entries, rng, fail)
 		checkScans(r, entries, rng, fail)
 		checkNewer(r, entries, rng, fail)
 	}
@@ -122,21 +124,81 @@ func checkBounds(p Properties, entries []base.Entry, deletions *rangedel.List, f
 
 func checkGets(r *Reader, entries []base.Entry, rng *rand.Rand, fail failer) {
 	for range min(400, 4*len(entries)) {
-		e := entries[rng.IntN(len(entries))]
-		key, at := e.Key, e.Seq
-		switch rng.IntN(5) {
-		case 0:
-			at = base.SeqNumMax + 1
-		case 1:
-			at = base.SeqNum(rng.Uint64N(uint64(e.Seq) + 2))
-		case 2:
-			key = near(rng, key)
-		}
-		want, there := find(entries, key, at)
+		key, at := drawGet(entries, rng)
 		value, meta, seq, ok, err := r.Get(key, hashOf(key), at, nil)
-		got := base.Entry{Key: key, Value: value, Seq: seq, Meta: meta}
-		if err != nil || ok != there || ok && !sameEntry(got, want) {
-			fail("get %.60q at %d: %s, %v, %v; want %s, %v", key, at, describe(got), ok, err, describe(want), there)
+		checkGot(entries, at, base.Entry{Key: key, Value: value, Seq: seq, Meta: meta}, ok, err, fail)
+	}
+}
+
+// drawGet returns a key and a version for a lookup.
+func drawGet(entries []base.Entry, rng *rand.Rand) (key []byte, at base.SeqNum) {
+	e := entries[rng.IntN(len(entries))]
+	switch rng.IntN(5) {
+	case 0:
+		return e.Key, base.SeqNumMax + 1
+	case 1:
+		return e.Key, base.SeqNum(rng.Uint64N(uint64(e.Seq) + 2))
+	case 2:
+		return near(rng, e.Key), e.Seq
+	}
+	return e.Key, e.Seq
+}
+
+// checkGot checks the result of a lookup up to version at.
+func checkGot(entries []base.Entry, at base.SeqNum, got base.Entry, ok bool, err error, fail failer) {
+	want, there := find(entries, got.Key, at)
+	if err != nil || ok != there || ok && !sameEntry(got, want) {
+		fail("get %.60q at %d: %s, %v, %v; want %s, %v", got.Key, at, describe(got), ok, err, describe(want), there)
+	}
+}
+
+// checkAhead looks keys up together.
+func checkAhead(r *Reader, entries []base.Entry, rng *rand.Rand, fail failer) {
+	if len(entries) == 0 {
+		return
+	}
+	var a Ahead
+	for range 4 {
+		var keys [AheadSize][]byte
+		var ats [AheadSize]base.SeqNum
+		n := 1 + rng.IntN(AheadSize)
+		a.Begin()
+		for i := range n {
+			keys[i], ats[i] = drawGet(entries, rng)
+			a.Add(r, hashOf(keys[i]))
+		}
+		if a.Len() != n || a.Left() != AheadSize-n {
+			fail("%d lookups, room for %d more, after %d", a.Len(), a.Left(), n)
+		}
+		a.Load()
+		if rng.IntN(4) == 0 {
+			if err := r.DropPages(); err != nil {
+				fail("drop: %v", err)
+			}
+		}
+		for i := range n {
+			for _, at := range []base.SeqNum{ats[i], base.SeqNumMax + 1} {
+				value, meta, seq, ok, err := a.Get(i, keys[i], at, nil)
+				checkGot(entries, at, base.Entry{Key: keys[i], Value: value, Seq: seq, Meta: meta}, ok, err, fail)
+			}
+		}
+	}
+	a.Clear()
+}
+
+// An entry whose hash has the tag of another key must not become the answer for that key.
+func TestAhead_ComparesTheKey(t *testing.T) {
+	t.Parallel()
+	entry := base.Entry{Key: []byte("key"), Value: []byte("value"), Seq: 1, Meta: base.Meta{Kind: base.KindSet}}
+	data, _ := mustBuild(t, []base.Entry{entry}, WriterOptions{})
+	r := mustOpen(t, data, ReaderOptions{})
+	var a Ahead
+	for range 2 { // the block is verified the second time
+		a.Begin()
+		a.Add(r, hashOf(entry.Key))
+		a.Load()
+		if value, _, _, ok, err := a.Get(0, []byte("kez"), 1, nil); ok || err != nil {
+			t.Errorf("value %q, %v of a key that is not there", value, err)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func (tx Txn) Get(key []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	v, m, seq, err := tx.lookup(key)
+	v, m, seq, err := tx.lookup(key, nil)
 	if err == errPartial {
 		v, m, seq, err = tx.fold(key, tx.s.seq, found{v, m, seq}, foldValues)
 	}
@@ -43,7 +43,7 @@ func (tx Txn) GetCopy(key, dst []byte) ([]byte, error) {
 			return dst, err
 		}
 	}
-	v, m, seq, err := tx.lookup(key)
+	v, m, seq, err := tx.lookup(key, nil)
 	if err == errPartial {
 		v, m, seq, err = tx.fold(key, tx.s.seq, found{v, m, seq}, foldValues)
 	}
@@ -66,7 +66,7 @@ func (tx Txn) GetItem(key []byte) (Item, error) {
 			return Item{}, err
 		}
 	}
-	v, m, seq, err := tx.lookup(key)
+	v, m, seq, err := tx.lookup(key, nil)
 	if err == errPartial {
 		v, m, seq, err = tx.fold(key, tx.s.seq, found{v, m, seq}, foldValues)
 	}
@@ -89,7 +89,7 @@ func (tx Txn) Has(key []byte) (bool, error) {
 			return false, err
 		}
 	}
-	v, m, seq, err := tx.lookup(key)
+	v, m, seq, err := tx.lookup(key, nil)
 	if err == errPartial {
 		_, _, _, err = tx.fold(key, tx.s.seq, found{v, m, seq}, foldKeys)
 	}
@@ -144,10 +144,11 @@ func (tx Txn) valueReader(pointer []byte, seq base.SeqNum) (*values.Reader, valu
 }
 
 // lookup finds a stored key among the transaction's own writes, then in the snapshot.
+// GetMany may have prepared r for it; others give nil.
 // If it finds a partial entry, the error is errPartial, and the results are that entry. Commit
 // validates a lookup in the snapshot, whether it found a value or not. The results
 // are separate values because these fit into registers; a base.Entry does not.
-func (tx Txn) lookup(key []byte) (value []byte, m base.Meta, seq base.SeqNum, err error) {
+func (tx Txn) lookup(key []byte, r *ready) (value []byte, m base.Meta, seq base.SeqNum, err error) {
 	if err := tx.Check(); err != nil {
 		return nil, base.Meta{}, 0, err
 	}
@@ -158,7 +159,12 @@ func (tx Txn) lookup(key []byte) (value []byte, m base.Meta, seq base.SeqNum, er
 	if view == nil {
 		return nil, base.Meta{}, 0, base.ErrTxnDone // the transaction ended just now, on another goroutine
 	}
-	hash := base.Hash(key, tx.s.engine.HashSeed)
+	var hash uint64
+	if r != nil {
+		hash = r.hash
+	} else {
+		hash = base.Hash(key, tx.s.engine.HashSeed)
+	}
 	if w := tx.s.writes; w != nil {
 		if w.Pending.Len() > 0 && !mutant.On(mutant.IgnoreOwnWrites) {
 			if v, m, _, ok := w.Pending.Get(key, hash, base.SeqNumMax); ok {
@@ -189,7 +195,7 @@ func (tx Txn) lookup(key []byte) (value []byte, m base.Meta, seq base.SeqNum, er
 			return tx.show(v, m, seq)
 		}
 	}
-	v, m, seq, ok, err := tx.get(view, key, hash)
+	v, m, seq, ok, err := tx.get(view, key, hash, r)
 	if err != nil {
 		return nil, base.Meta{}, 0, tx.noteRead(err)
 	}
@@ -202,18 +208,22 @@ func (tx Txn) lookup(key []byte) (value []byte, m base.Meta, seq base.SeqNum, er
 	return tx.show(v, m, seq)
 }
 
-// get finds key in the tree of v. In a View, which guards itself already, it avoids
-// the deferred call, which would take five percent of a Get.
-func (tx Txn) get(v *state.View, key []byte, hash uint64) (value []byte, m base.Meta, seq base.SeqNum, ok bool, err error) {
+// get finds key in the tree of v. It goes on where r ended, if r is not nil. In a View,
+// which guards itself already, it avoids the deferred call, which would take five percent
+// of a Get.
+func (tx Txn) get(v *state.View, key []byte, hash uint64, r *ready) (value []byte, m base.Meta, seq base.SeqNum, ok bool, err error) {
 	if scope := fault.Enter(); scope {
-		return tx.getGuarded(scope, v, key, hash)
+		return tx.getGuarded(scope, v, key, hash, r)
+	}
+	if r != nil && r.tables != nil {
+		return v.Tree.GetPrepared(r.tables, r.lookups, key, tx.s.seq, &tx.s.decoded)
 	}
 	return v.Tree.Get(key, hash, tx.s.seq, &tx.s.decoded)
 }
 
-func (tx Txn) getGuarded(scope fault.Scope, v *state.View, key []byte, hash uint64) (value []byte, m base.Meta, seq base.SeqNum, ok bool, err error) {
+func (tx Txn) getGuarded(scope fault.Scope, v *state.View, key []byte, hash uint64, r *ready) (value []byte, m base.Meta, seq base.SeqNum, ok bool, err error) {
 	defer scope.Leave(&err)
-	return v.Tree.Get(key, hash, tx.s.seq, &tx.s.decoded)
+	return tx.get(v, key, hash, r) // which enters no scope of its own now
 }
 
 // show returns an entry that was found, or ErrNotFound if it is a tombstone or has

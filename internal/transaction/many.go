@@ -14,7 +14,7 @@ import (
 
 // GetMany looks up its keys one after the other, as Get does. Before that it takes each
 // step of the lookups for a group of keys together. So their waits for memory and for the
-// disk overlap. These steps decide nothing.
+// disk overlap. A lookup in tables goes on where these steps ended. They report nothing.
 
 // groupMax is how many keys GetMany prepares together.
 const groupMax = values.AheadSize
@@ -22,7 +22,7 @@ const groupMax = values.AheadSize
 // A many is the memory of a GetMany. Later ones reuse it.
 type many struct {
 	keys   [groupMax][]byte // stored
-	hashes [groupMax]uint64
+	ready  [groupMax]ready
 	buffer []byte // of stored keys that differ from those of the caller
 	tables table.Ahead
 	values tree.Ahead
@@ -30,6 +30,13 @@ type many struct {
 	found []pointed
 	// touched has no meaning. It keeps the compiler from removing loads.
 	touched uint64
+}
+
+// A ready is a prepared lookup.
+type ready struct {
+	hash    uint64
+	tables  *table.Ahead // nil without lookups in tables
+	lookups tree.Prepared
 }
 
 // A pointed is an entry with a pointer. Its value is to be dst[at].
@@ -58,11 +65,16 @@ func (tx Txn) GetMany(keys, dst [][]byte) ([][]byte, error) {
 			}
 			m.keys[i] = tx.storedForm(&m.buffer, key)
 		}
-		if view := tx.s.view; view != nil {
-			tx.prepare(m, view, n)
+		view := tx.s.view
+		if view == nil {
+			return dst, base.ErrTxnDone // the transaction ended just now, on another goroutine
 		}
+		if depth := view.Tree.Depth(); depth > 0 {
+			n = min(n, max(1, table.AheadSize/depth))
+		}
+		prepared := tx.prepare(m, view, n) == nil
 		var err error
-		if all, err = tx.getGroup(m, n, all); err != nil {
+		if all, err = tx.getGroup(m, n, prepared, all); err != nil {
 			return dst, err
 		}
 		m.buffer, keys = m.buffer[:0], keys[n:]
@@ -100,45 +112,50 @@ func (tx Txn) storedForm(buffer *[]byte, key []byte) []byte {
 	return (*buffer)[from:len(*buffer):len(*buffer)]
 }
 
-// prepare makes the lookups of the first n keys of m fast. Errors are left to them.
-func (tx Txn) prepare(m *many, view *state.View, n int) {
-	var err error
+// prepare prepares the lookups of the first n keys of m. After an error, none is prepared.
+func (tx Txn) prepare(m *many, view *state.View, n int) (err error) {
 	defer fault.Enter().Leave(&err)
 	touched := uint64(0)
 	for i, key := range m.keys[:n] {
 		hash := base.Hash(key, tx.s.engine.HashSeed)
-		m.hashes[i] = hash
+		m.ready[i] = ready{hash: hash}
 		for _, t := range view.Memtables {
 			touched += t.Warm(hash)
 		}
 	}
-	m.tables.Clear()
-	for i, hash := range m.hashes[:n] {
+	m.tables.Begin()
+	for i := range m.ready[:n] {
+		r := &m.ready[i]
 		found := false
 		for _, t := range view.Memtables {
 			var sum uint64
-			if sum, found = t.WarmEntry(hash); found {
+			if sum, found = t.WarmEntry(r.hash); found {
 				touched += sum
 				break
 			}
 		}
-		if found || view.Tree.Prepare(&m.tables, m.keys[i], hash, tx.s.seq) {
+		if found || view.Tree.Depth() > m.tables.Left() {
 			continue
 		}
-		m.tables.Load()
-		m.tables.Clear()
-		view.Tree.Prepare(&m.tables, m.keys[i], hash, tx.s.seq)
+		if p, ok := view.Tree.Prepare(&m.tables, m.keys[i], r.hash, tx.s.seq); ok {
+			r.tables, r.lookups = &m.tables, p
+		}
 	}
 	m.tables.Load()
 	m.touched += touched
 	runtime.KeepAlive(m)
+	return nil
 }
 
 // getGroup appends the values of the first n keys of m to dst.
-func (tx Txn) getGroup(m *many, n int, dst [][]byte) ([][]byte, error) {
+func (tx Txn) getGroup(m *many, n int, prepared bool, dst [][]byte) ([][]byte, error) {
 	m.found = m.found[:0]
-	for _, key := range m.keys[:n] {
-		v, meta, seq, err := tx.lookup(key)
+	for i, key := range m.keys[:n] {
+		r := &m.ready[i]
+		if !prepared {
+			r = nil
+		}
+		v, meta, seq, err := tx.lookup(key, r)
 		if err == errPartial {
 			v, meta, seq, err = tx.fold(key, tx.s.seq, found{v, meta, seq}, foldValues)
 		}

@@ -8,21 +8,41 @@ import (
 	"github.com/stoatdb/stoat/internal/values"
 )
 
-// Prepare adds the lookups by which Get would find a key to a. It reports false if a has
-// no room for them. It ignores tables that it cannot open: Get reports why.
-func (v *View) Prepare(a *table.Ahead, key []byte, hash uint64, at base.SeqNum) bool {
-	if a.Left() < len(v.levels) {
-		return false
-	}
+// A Prepared is the lookups of one key in a table.Ahead.
+type Prepared struct{ from, to int }
+
+// Prepare adds the lookups by which Get would find a key to a, which has room for Depth
+// more. It reports false if it cannot open a table: Get reports why.
+func (v *View) Prepare(a *table.Ahead, key []byte, hash uint64, at base.SeqNum) (p Prepared, ok bool) {
+	p.from = a.Len()
 	for i := range v.levels {
 		if i < len(v.filters) && !v.filters[i].May(hash) {
 			continue
 		}
-		if r, err := v.levels[i].reader(v.files, key, at); err == nil && r != nil {
+		r, err := v.levels[i].reader(v.files, key, at)
+		if err != nil {
+			return p, false
+		}
+		if r != nil {
 			a.Add(r, hash)
 		}
 	}
-	return true
+	p.to = a.Len()
+	return p, true
+}
+
+// GetPrepared is Get for a key whose lookups in a are p.
+func (v *View) GetPrepared(a *table.Ahead, p Prepared, key []byte, at base.SeqNum, arena *codec.Arena) (value []byte, m base.Meta, seq base.SeqNum, ok bool, err error) {
+	for i := p.from; i < p.to; i++ {
+		value, m, seq, ok, err = a.Get(i, key, at, arena)
+		if l := a.Deletions(i); l != nil && err == nil && hides(l, key, at, seq, ok) {
+			return nil, base.Meta{}, 0, false, nil
+		}
+		if ok || err != nil {
+			return
+		}
+	}
+	return
 }
 
 // Ahead reads the values of several entries of base.KindPointer together; see

@@ -128,6 +128,30 @@ func randomTree(t testing.TB, rng *rand.Rand, space int) *testTree {
 	return x
 }
 
+// bothGets are the ways to look a key up.
+var bothGets = []func(t *testing.T, v *View, key []byte, at base.SeqNum) ([]byte, base.SeqNum, bool){
+	func(t *testing.T, v *View, key []byte, at base.SeqNum) ([]byte, base.SeqNum, bool) {
+		t.Helper()
+		value, _, seq, ok, err := v.Get(key, base.Hash(key, testSeed), at, nil)
+		must(t, err)
+		return value, seq, ok
+	},
+	func(t *testing.T, v *View, key []byte, at base.SeqNum) ([]byte, base.SeqNum, bool) {
+		t.Helper()
+		var a table.Ahead
+		other := append(key[:len(key):len(key)], '!')
+		_, first := v.Prepare(&a, other, base.Hash(other, testSeed), at)
+		p, second := v.Prepare(&a, key, base.Hash(key, testSeed), at)
+		if !first || !second {
+			t.Fatal("Prepare reports an error")
+		}
+		a.Load()
+		value, _, seq, ok, err := v.GetPrepared(&a, p, key, at, nil)
+		must(t, err)
+		return value, seq, ok
+	},
+}
+
 func TestGet_FindsTheNewestVisibleVersion(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -145,10 +169,11 @@ func TestGet_FindsTheNewestVisibleVersion(t *testing.T) {
 					break
 				}
 			}
-			value, _, seq, ok, err := v.Get(key, base.Hash(key, testSeed), at, nil)
-			must(t, err)
-			if ok != (want.Seq != 0) || seq != want.Seq && ok || !bytes.Equal(value, want.Value) {
-				t.Fatalf("%s at %d: got %q#%d %t, want %q#%d", key, at, value, seq, ok, want.Value, want.Seq)
+			for _, get := range bothGets {
+				value, seq, ok := get(t, v, key, at)
+				if ok != (want.Seq != 0) || seq != want.Seq && ok || !bytes.Equal(value, want.Value) {
+					t.Fatalf("%s at %d: got %q#%d %t, want %q#%d", key, at, value, seq, ok, want.Value, want.Seq)
+				}
 			}
 		}
 		must(t, files.Close())

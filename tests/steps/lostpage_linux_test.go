@@ -113,7 +113,18 @@ func TestLostPage_IsAnErrorWhicheverWayATransactionIsUsed(t *testing.T) {
 		}
 	}
 	get := each(func(tx stoat.Txn, key []byte) error { _, err := tx.Get(key); return err })
+	together := func(tx stoat.Txn) error {
+		keys := make([][]byte, values)
+		for i := range keys {
+			keys[i] = memoryKey(i)
+		}
+		_, err := tx.GetMany(keys, nil)
+		return err
+	}
 	for what, use := range map[string]func(*inside.DB) error{
+		"GetMany":            ofBegin(stoat.ReadOnly, together),
+		"GetMany and Commit": ofBegin(stoat.ReadWrite, together),
+		"GetMany in a View":  inView(together),
 		"Get in a View on another goroutine": inView(func(tx stoat.Txn) error {
 			failed := make(chan error)
 			go func() { failed <- get(tx) }()
