@@ -50,7 +50,7 @@ func Ingest(ctx context.Context, db Database, fs vfs.FS, files []string, o stoat
 			if i+1 < len(parts) {
 				end = parts[i+1].least
 			}
-			on, err := parts[i].each(func(e *Entry) (bool, error) {
+			on, err := parts[i].each(func(e *base.Entry) (bool, error) {
 				if end != nil && bytes.Compare(e.Key, end) >= 0 {
 					return false, fmt.Errorf("%w: %s has the key %.80q, and %s begins with %.80q", ErrOverlap, parts[i].name, e.Key, parts[i+1].name, end)
 				}
@@ -67,13 +67,13 @@ func Ingest(ctx context.Context, db Database, fs vfs.FS, files []string, o stoat
 }
 
 // entryOf returns an entry with its options.
-func entryOf(e *Entry) stoat.Entry {
+func entryOf(e *base.Entry) stoat.Entry {
 	entry := stoat.Entry{Key: e.Key, Value: e.Value}
-	if e.UserMeta != 0 {
-		entry.Options = append(entry.Options, stoat.UserMeta(e.UserMeta))
+	if e.Meta.User != 0 {
+		entry.Options = append(entry.Options, stoat.UserMeta(e.Meta.User))
 	}
-	if !e.ExpiresAt.IsZero() {
-		entry.Options = append(entry.Options, stoat.ExpiresAt(e.ExpiresAt))
+	if at := e.Meta.ExpiresAt; at != 0 {
+		entry.Options = append(entry.Options, stoat.ExpiresAt(timeOf(at)))
 	}
 	return entry
 }
@@ -85,11 +85,12 @@ type part struct {
 	least []byte // the first key, nil if there is none
 }
 
-// readBuffer is the size in bytes of the buffer for reading a file.
-const readBuffer = 1 << 20
+// readBuffer is the size in bytes of the buffer for reading a file. Most frames are longer,
+// and so are read past it without a copy.
+const readBuffer = 16 << 10
 
 // open opens the file.
-func (p *part) open(buffer int) (*Reader, io.Closer, error) {
+func (p *part) open() (*Reader, io.Closer, error) {
 	file, err := p.fs.Open(p.name, vfs.CatNone)
 	if err != nil {
 		return nil, nil, err
@@ -97,7 +98,7 @@ func (p *part) open(buffer int) (*Reader, io.Closer, error) {
 	size, err := file.Size()
 	var r *Reader
 	if err == nil {
-		r, err = NewReader(bufio.NewReaderSize(io.NewSectionReader(file, 0, size), buffer))
+		r, err = NewReader(bufio.NewReaderSize(io.NewSectionReader(file, 0, size), readBuffer))
 	}
 	if err != nil {
 		return nil, nil, errors.Join(p.named(err), file.Close())
@@ -113,7 +114,7 @@ func (p *part) named(err error) error {
 
 // first finds the first key.
 func (p *part) first() error {
-	r, file, err := p.open(64 << 10)
+	r, file, err := p.open()
 	if err != nil {
 		return err
 	}
@@ -131,15 +132,15 @@ func (p *part) first() error {
 
 // each calls fn for all entries, until it returns false or an error. It reports whether the
 // file was read to its end, and so has verified.
-func (p *part) each(fn func(e *Entry) (bool, error)) (on bool, err error) {
-	r, file, err := p.open(readBuffer)
+func (p *part) each(fn func(e *base.Entry) (bool, error)) (on bool, err error) {
+	r, file, err := p.open()
 	if err != nil {
 		return false, err
 	}
 	defer func() { _ = file.Close() }() // it was only read
+	var e base.Entry                    // one for all: fn lets it escape to the heap
 	for {
-		e, err := r.Next()
-		if err == io.EOF {
+		if e, err = r.r.Next(); err == io.EOF {
 			return true, nil
 		}
 		if err != nil {

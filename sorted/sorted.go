@@ -136,10 +136,13 @@ func (r *Reader) Next() (Entry, error) {
 	}
 	entry := Entry{Key: e.Key, Value: e.Value, UserMeta: e.Meta.User}
 	if at := e.Meta.ExpiresAt; at != 0 {
-		entry.ExpiresAt = time.UnixMilli(int64(min(at, base.TimeMsMax)))
+		entry.ExpiresAt = timeOf(at)
 	}
 	return entry, nil
 }
+
+// timeOf returns a stored time of expiry.
+func timeOf(at uint64) time.Time { return time.UnixMilli(int64(min(at, base.TimeMsMax))) }
 
 // An Info describes a file.
 type Info struct {
