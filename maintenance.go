@@ -165,9 +165,11 @@ func (d *DB) dropRange(ctx context.Context, ks *transaction.Keyspace, lo, hi []b
 // while another Checkpoint, of any database, makes a copy there.
 //
 // Checkpoint first writes the transactions of the log to tables of the database. A
-// database opened with Options.ReadOnly therefore returns ErrReadOnly.
+// database opened with Options.ReadOnly therefore returns ErrReadOnly. A follower writes
+// them to tables of the copy only. It refreshes first, and makes durable in the database
+// what the copy has. The writer neither knows nor waits.
 func (d *DB) Checkpoint(ctx context.Context, dir string) error {
-	if d.opts.ReadOnly {
+	if d.opts.ReadOnly && !d.opts.follows {
 		return ErrReadOnly
 	}
 	ctx, end, err := d.engine.Group.Begin(ctx)

@@ -32,7 +32,7 @@ func runBackupFiles(ctx context.Context, c *call, args []string) error {
 	if err != nil {
 		return err
 	}
-	db, err := c.openToWrite(rest[0])
+	db, err := c.openBeside(rest[0])
 	var r filebackup.Report
 	err = with(db, err, func(db *stoat.DB) error {
 		r, err = filebackup.Backup(ctx, db, filebackup.Dir(nil, rest[1]), filebackup.Options{Temp: dir + tempSuffix})

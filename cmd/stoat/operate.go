@@ -57,7 +57,7 @@ func runCheckpoint(ctx context.Context, c *call, args []string) error {
 	if err != nil {
 		return err
 	}
-	db, err := c.openToWrite(rest[0])
+	db, err := c.openBeside(rest[0])
 	return with(db, err, func(db *stoat.DB) error { return db.Checkpoint(ctx, rest[1]) })
 }
 

@@ -16,9 +16,11 @@ import (
 	"github.com/stoatdb/stoat/internal/event"
 	"github.com/stoatdb/stoat/internal/lock"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/newdir"
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/seal"
+	"github.com/stoatdb/stoat/internal/settings"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
@@ -32,12 +34,28 @@ type Options struct {
 	Store    *state.Store
 	Executor *work.Executor
 	Report   event.Sink
-	// Flush returns when everything committed before the call is in tables.
-	Flush func(ctx context.Context) error
+	// Settings are those of the keyspaces.
+	Settings settings.Of
+	// Hold returns a state with everything committed before the call.
+	Hold func(ctx context.Context) (Source, error)
 	// LockName is the name of the lock file of a database.
 	LockName string
 	// Keys are those of an encrypted database, nil otherwise.
 	Keys *seal.Keys
+}
+
+// A Source is what a checkpoint copies: the commits up to a version.
+type Source struct {
+	// State has the tables and value files. FS opens them.
+	State manifest.State
+	FS    vfs.FS
+	// Memtables have the commits up to UpTo that are not in tables. They take no writes.
+	Memtables []*memtable.Table
+	UpTo      base.SeqNum
+	// Sync makes these commits durable in the database. It is nil if they are.
+	Sync func(ctx context.Context) error
+	// Release lets the files and the memtables go.
+	Release func()
 }
 
 // A Maker makes checkpoints, one at a time.
@@ -70,9 +88,11 @@ type checkpoint struct {
 	fs        vfs.FS
 	ctx       context.Context
 	dir, temp string
+	source    Source
 	files     int
 	bytes     int64
-	buf       []byte // of a copy, once a file could not be linked
+	unlinked  bool   // files cannot be linked
+	buf       []byte // of a copy
 }
 
 func (c *checkpoint) make() error {
@@ -80,9 +100,11 @@ func (c *checkpoint) make() error {
 	if err := newdir.Free(fs, c.dir); err != nil {
 		return err
 	}
-	if err := c.o.Flush(c.ctx); err != nil {
+	var err error
+	if c.source, err = c.o.Hold(c.ctx); err != nil {
 		return err
 	}
+	defer c.source.Release()
 	claim, err := c.claim()
 	if err != nil {
 		return err
@@ -154,30 +176,35 @@ func (c *checkpoint) makeLock() {
 	}
 }
 
-// fill makes the copy under its temporary name, durably. The reader's slot
-// keeps the files of the state from being deleted.
+// fill makes the copy under its temporary name, durably.
 func (c *checkpoint) fill() error {
-	slot, held, err := c.o.Store.HoldFiles()
-	if err != nil {
-		return err
-	}
-	defer c.o.Store.Release(slot)
-	held.Version = withoutGarbage(held.Version)
-	// The manifest comes first: it refuses a directory that has files already.
-	if err := c.writeManifest(held); err != nil {
-		return err
-	}
-	for _, tables := range held.Version.Levels {
+	state := c.source.State
+	for _, tables := range state.Version.Levels {
 		for _, t := range tables {
 			if err := c.add(base.TableName(t.Num), t.Size, vfs.CatTable); err != nil {
 				return err
 			}
 		}
 	}
-	for _, v := range held.Version.Values {
-		if err := c.add(base.ValueName(v.File), v.Size, vfs.CatValue); err != nil {
+	held := withoutGarbage(state.Version)
+	if err := c.addValues(held, nil); err != nil {
+		return err
+	}
+	if c.source.Sync != nil {
+		if err := c.source.Sync(c.ctx); err != nil {
 			return err
 		}
+	}
+	state, err := c.flush(state)
+	if err != nil {
+		return err
+	}
+	state.Version = withoutGarbage(state.Version)
+	if err := c.addValues(state.Version, held); err != nil {
+		return err
+	}
+	if err := c.writeManifest(state); err != nil {
+		return err
 	}
 	// The keys come last: a data key may be made while files are copied.
 	if c.o.Keys != nil {
@@ -186,6 +213,21 @@ func (c *checkpoint) fill() error {
 		}
 	}
 	return c.fs.SyncDir(c.temp)
+}
+
+// addValues adds the value files of a version that before, which may be nil, lacks.
+func (c *checkpoint) addValues(v, before *manifest.Version) error {
+	for _, f := range v.Values {
+		if before != nil {
+			if _, there := before.Value(f.Num); there {
+				continue
+			}
+		}
+		if err := c.add(base.ValueName(f.File), f.Size, vfs.CatValue); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // withoutGarbage returns v without the value files that its tables do not refer to. They
@@ -201,7 +243,7 @@ func withoutGarbage(v *manifest.Version) *manifest.Version {
 }
 
 // writeManifest writes the manifest of a database that was closed when all up
-// to s.FlushedSeq had been committed.
+// to s.FlushedSeq had been committed. The other files are there.
 func (c *checkpoint) writeManifest(s manifest.State) error {
 	binary.LittleEndian.PutUint64(s.ID[:8], rand.Uint64())
 	binary.LittleEndian.PutUint64(s.ID[8:], rand.Uint64())
@@ -211,7 +253,7 @@ func (c *checkpoint) writeManifest(s manifest.State) error {
 	if c.o.Keys != nil {
 		sealer = c.o.Keys
 	}
-	m, err := manifest.Create(c.fs, c.temp, s, rand.Uint64, sealer)
+	m, err := manifest.CreateFor(c.fs, c.temp, s, rand.Uint64, sealer)
 	if err != nil {
 		return err
 	}
@@ -228,17 +270,19 @@ func (c *checkpoint) add(name string, size int64, cat vfs.Category) error {
 	from, to := fs.Join(c.o.Store.Dir(), name), fs.Join(c.temp, name)
 	c.files++
 	c.bytes += size
-	if c.buf == nil {
-		err := fs.Link(from, to)
-		switch {
+	if !c.unlinked {
+		switch err := fs.Link(from, to); {
 		case err == nil:
 			return nil
-		case errors.Is(err, vfs.ErrNoSpace), errors.Is(err, vfs.ErrIO), errors.Is(err, vfs.ErrExist), errors.Is(err, vfs.ErrNotExist):
+		case errors.Is(err, vfs.ErrNoSpace), errors.Is(err, vfs.ErrIO), errors.Is(err, vfs.ErrExist):
 			return err
+		case errors.Is(err, vfs.ErrNotExist):
+			// The writer has removed the name. The source may have the file open.
+		default:
+			// Another file system, or one without links: if copying does not work
+			// either, that error tells why.
+			c.unlinked = true
 		}
-		// Another file system, or one without links: if copying does not work
-		// either, that error tells why.
-		c.buf = make([]byte, copySize)
 	}
 	return c.copy(from, to, size, cat)
 }
@@ -248,7 +292,7 @@ const copySize = 1 << 20
 
 // copy copies a file of so many bytes, durably but for its name.
 func (c *checkpoint) copy(from, to string, size int64, cat vfs.Category) (err error) {
-	source, err := c.fs.Open(from, cat)
+	source, err := c.source.FS.Open(from, cat)
 	if err != nil {
 		return err
 	}
@@ -258,6 +302,9 @@ func (c *checkpoint) copy(from, to string, size int64, cat vfs.Category) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
+	if c.buf == nil {
+		c.buf = make([]byte, copySize)
+	}
 	for at := int64(0); at < size; {
 		if err := work.Interrupted(c.ctx); err != nil {
 			return err

@@ -221,7 +221,7 @@ func (e *Engine) assembleCalls(s manifest.State) {
 		Free: e.Manual.Free, Changed: e.Settings.Set, Dropped: e.wakeDropper, Discarded: e.Workers.Compactor.Wake,
 		Report: o.Report})
 	e.Checkpoints = checkpoint.New(checkpoint.Options{Store: e.Store, Executor: e.exec, Report: o.Report,
-		Flush: e.Commits.FlushAll, LockName: LockName, Keys: e.Keys})
+		Settings: e.Settings.Of, Hold: e.holdAll, LockName: LockName, Keys: e.Keys})
 }
 
 // mappedFiles returns the files that callers read, through mappings only.

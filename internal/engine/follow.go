@@ -6,6 +6,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/changes"
+	"github.com/stoatdb/stoat/internal/checkpoint"
 	"github.com/stoatdb/stoat/internal/follow"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/tree"
@@ -61,4 +62,21 @@ func (e *Engine) FilesToCheck(ctx context.Context) (s manifest.State, files *tre
 	}
 	slot, s, err := e.Store.HoldFiles()
 	return s, tree.New(options), func() { e.Store.Release(slot) }, err
+}
+
+// holdAll returns the newest state for a checkpoint.
+func (e *Engine) holdAll(ctx context.Context) (s checkpoint.Source, err error) {
+	if e.Follower != nil {
+		p, err := e.Follower.PinAll(ctx, e.o.FS)
+		if err != nil {
+			return s, work.Ended(ctx, err)
+		}
+		return checkpoint.Source{State: p.State, FS: p.FS, Memtables: p.Memtables, UpTo: p.Visible,
+			Sync: e.Follower.Sync, Release: p.Close}, nil
+	}
+	if err := e.Commits.FlushAll(ctx); err != nil {
+		return s, err
+	}
+	slot, state, err := e.Store.HoldFiles()
+	return checkpoint.Source{State: state, FS: e.o.FS, UpTo: state.FlushedSeq, Release: func() { e.Store.Release(slot) }}, err
 }

@@ -3,9 +3,11 @@ package follow
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/vfs"
 )
@@ -17,6 +19,10 @@ type Pinned struct {
 	State manifest.State
 	// FS opens these files by their names, and other files as before.
 	FS vfs.FS
+	// Memtables, which take no writes any more, have the commits up to Visible that are
+	// not in tables. Only PinAll sets them.
+	Memtables []*memtable.Table
+	Visible   base.SeqNum
 
 	store *state.Store
 	slot  *state.Slot
@@ -26,22 +32,68 @@ type Pinned struct {
 // Pin opens all files of the newest state through fs. A slot keeps what readers of the
 // database use of them.
 func (f *Follower) Pin(ctx context.Context, fs vfs.FS) (*Pinned, error) {
+	return f.pin(ctx, fs, func(p *Pinned) (err error) {
+		p.slot, p.State, err = f.store.HoldFiles()
+		return err
+	})
+}
+
+// PinAll is Pin with the memtables. First it looks for damage where more should come.
+func (f *Follower) PinAll(ctx context.Context, fs vfs.FS) (*Pinned, error) {
+	f.mu.Lock()
+	f.quiet.after = 0
+	f.mu.Unlock()
+	return f.pin(ctx, fs, f.holdAll)
+}
+
+// holdAll holds what readers see.
+func (f *Follower) holdAll(p *Pinned) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p.State, p.Visible = f.store.State(), f.store.Visible()
+	if f.store.View().Memtables[0].LastSeq() > p.Visible {
+		return errUnseen
+	}
+	slot, v, err := f.store.HoldView()
+	if err != nil {
+		return err
+	}
+	p.slot = slot
+	for _, t := range v.Memtables {
+		if t.Len() > 0 {
+			p.Memtables = append(p.Memtables, t)
+		}
+	}
+	if active := v.Memtables[0]; active.Len() > 0 {
+		next := f.store.Memory.NewTable(active.Len())
+		f.store.AddMemtables(base.SegmentRef{}, next)
+		if !f.private && f.log != nil {
+			f.tables = slices.Insert(slices.Clone(f.tables), 0, next)
+		}
+	}
+	return nil
+}
+
+// errUnseen says that a round ended early, and that a memtable has what readers do not see
+// yet.
+var errUnseen = errors.New("the log is read anew")
+
+// pin opens all files of the newest state, which hold stores in the result with a slot.
+func (f *Follower) pin(ctx context.Context, fs vfs.FS, hold func(*Pinned) error) (*Pinned, error) {
 	for try := 0; ; try++ {
 		if err := f.Refresh(ctx); err != nil {
 			return nil, err
 		}
 		p := &Pinned{store: f.store, files: map[string]vfs.File{}}
 		p.FS = pinnedFS{fs, p.files}
-		slot, held, err := f.store.HoldFiles()
-		if err != nil {
-			return nil, err
+		err := hold(p)
+		if err == nil {
+			if err = p.openAll(fs, f.store.Dir()); err == nil {
+				return p, nil
+			}
+			p.Close()
 		}
-		p.State, p.slot = held, slot
-		if err = p.openAll(fs, f.store.Dir()); err == nil {
-			return p, nil
-		}
-		p.Close()
-		if !errors.Is(err, vfs.ErrNotExist) || try >= triesMax {
+		if err != errUnseen && !errors.Is(err, vfs.ErrNotExist) || try >= triesMax {
 			return nil, err
 		}
 	}

@@ -415,6 +415,8 @@ const (
 	FollowChecksOnce Name = "follow-checks-once"
 	// FollowUnsynced: a follower calls durable what it only read of the log.
 	FollowUnsynced Name = "follow-unsynced"
+	// CheckpointTablesOnly: the checkpoint of a follower lacks what tables do not have yet.
+	CheckpointTablesOnly Name = "checkpoint-tables-only"
 )
 
 // Names lists every seeded bug, in the order above.
@@ -452,5 +454,5 @@ var Names = []Name{
 	BackupForgets, BackupUnfiltered, BackupUncovered, RestoreResurrects, RestoreUnfinished,
 	RestoreSkipsAhead, RestoreForeign,
 	FollowHalf, FollowLogOnly, FollowTwice, FollowBlind, FollowOldSpan, FollowLazy,
-	FollowUndamaged, FollowFirstSpan, FollowChecksOnce, FollowUnsynced,
+	FollowUndamaged, FollowFirstSpan, FollowChecksOnce, FollowUnsynced, CheckpointTablesOnly,
 }
