@@ -112,7 +112,7 @@ secret. Of a damaged file it prints what verifies. The last line of a backup, a 
 sorted entries or a list tells whether the file is whole.`, runDump},
 		{"checkpoint", "DIR TO", "copy a database", `TO must not exist. The copy shares its files with DIR by hard links, so it takes
 little time and no space at first. On another file system the files are copied.
-Before the copy, data that is only in the log is flushed to tables of DIR.`, runCheckpoint},
+It works beside a process that writes the database, and changes nothing in DIR.`, runCheckpoint},
 		{"backup", "DIR FILE", "write a backup of a database", `It writes a snapshot to the new FILE, or to standard output if FILE is -. With
 -since it writes only what changed after an earlier backup. It reads all of that
 first. A backup is not encrypted. After a crash of the last writer it needs the
@@ -123,7 +123,8 @@ works in DIR.restore, which may be removed instead.`, runRestore},
 		{"verify-backup", "FILE...", "verify every byte of backups", `It prints a line for each FILE, and fails if one does not follow the one before.`, runVerifyBackup},
 		{"backup-files", "DIR STORE", "copy the new files of a database to a directory", `STORE is a directory, which the first backup creates. Files that an earlier backup has
 copied are not copied again, and yet each backup is complete. Files of an encrypted
-database stay encrypted. While it runs, DIR.backup-files shares the files of DIR.`, runBackupFiles},
+database stay encrypted. While it runs, DIR.backup-files shares the files of DIR. It works
+beside a process that writes the database.`, runBackupFiles},
 		{"restore-files", "STORE DIR", "make a database of a file backup", `It restores the newest backup of STORE, and compares every file with its checksum.
 DIR must not exist. If the command is interrupted, the same command goes on. It
 works in DIR.restore, which may be removed instead.`, runRestoreFiles},

@@ -271,10 +271,10 @@ func TestHelp_NamesTheCommandsThatRunBesideAWriterOrAReader(t *testing.T) {
 	dir := filepath.Join(at, "db")
 	fill(t, dir)
 	path := func(name string) string { return filepath.Join(at, name) }
-	follow := [][]string{{"get", "-hex", dir, "6b01"}, {"scan", dir}, {"stats", dir}, {"info", dir}, {"estimate", dir}, {"keyspaces", dir}, {"check", dir}, {"backup", dir, "-"}}
+	follow := [][]string{{"get", "-hex", dir, "6b01"}, {"scan", dir}, {"stats", dir}, {"info", dir}, {"estimate", dir}, {"keyspaces", dir}, {"check", dir}, {"backup", dir, "-"}, {"backup-files", dir, path("store")}}
 	read := [][]string{{"salvage", dir, path("saved")}}
 	alone := [][]string{{"set", dir, "key", "value"}, {"check", "-repair", dir}, {"keyspaces", "-create", "k", dir},
-		{"backup-files", dir, path("store")}, {"checkpoint", dir, path("checkpoint")}, {"collect", dir}}
+		{"collect", dir}}
 	for _, readOnly := range []bool{false, true} {
 		db, err := stoat.Open(dir, &stoat.Options{ReadOnly: readOnly})
 		if err != nil {
@@ -284,6 +284,7 @@ func TestHelp_NamesTheCommandsThatRunBesideAWriterOrAReader(t *testing.T) {
 		for _, args := range follow {
 			succeed(t, args...)
 		}
+		succeed(t, "checkpoint", dir, path(fmt.Sprint("copy", readOnly)))
 		for _, args := range alone {
 			fail(t, exitError, "another process uses the database in "+dir, args...)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/place"
 	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/work"
@@ -15,8 +16,8 @@ import (
 )
 
 // flush writes the memtables of the source as a run of level 0 into the copy, and returns
-// the state with it. Values stay beside their keys: the long ones are in value files since
-// their commits.
+// the state with it. Values stay where they are: large ones are in value files since their
+// commits.
 func (c *checkpoint) flush(s manifest.State) (manifest.State, error) {
 	var edit manifest.Edit
 	if len(c.source.Memtables) > 0 && !mutant.On(mutant.CheckpointTablesOnly) {
@@ -58,7 +59,8 @@ func (c *checkpoint) flushJob(s *manifest.State) compact.Job {
 		Deletions: rangedel.Merge(deletions...),
 		Rules: compact.Rules{Snapshots: snapshots, Versions: 1,
 			VersionsOf: func(n uint32) int { return of(n).NumVersions }},
-		Run: s.Version.NextRun(), CreatedMs: c.o.Store.Now(),
+		Place: place.PointerRef,
+		Run:   s.Version.NextRun(), CreatedMs: c.o.Store.Now(),
 		Splits: cuts.Splits, TableSize: cuts.TableSize, SplitMin: cuts.SplitMin,
 		Writer: table.WriterOptions{HashSeed: s.HashSeed},
 		NewFile: func() (compact.NewFile, error) {

@@ -146,7 +146,7 @@ func TestFollower_WritesAreErrReadOnly(t *testing.T) {
 	_, err := f.Begin(stoat.ReadWrite)
 	testkit.WantError(t, "Begin", err, stoat.ErrReadOnly)
 	testkit.WantError(t, "Compact", f.Compact(t.Context(), stoat.CompactOptions{}), stoat.ErrReadOnly)
-	testkit.WantError(t, "Checkpoint", f.Checkpoint(t.Context(), testkit.CopyDir), stoat.ErrReadOnly)
+	testkit.WantError(t, "Collect", f.Collect(t.Context()), stoat.ErrReadOnly)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	testkit.WantError(t, "Refresh", f.Refresh(ctx), context.Canceled)

@@ -19,6 +19,7 @@ type reader struct {
 	seen    uint64 // the newest version that it has shown
 	kept    []*stoat.Snapshot
 	reads   int
+	dir     string // of the database
 	options stoat.Options
 	// backups are a full one and those after it, of which last describes the last one.
 	backups [][]byte
@@ -37,7 +38,7 @@ func (h *history) follow(fs vfs.FS, dir string, o stoat.Options, rng *rand.Rand)
 	if err != nil {
 		return nil, err
 	}
-	return &reader{db: db, history: h, options: o}, nil
+	return &reader{db: db, history: h, dir: dir, options: o}, nil
 }
 
 // close ends the follower.
@@ -60,6 +61,8 @@ func (r *reader) read(rng *rand.Rand) error {
 		return r.backUp(rng)
 	case 1, 2:
 		return r.sync()
+	case 3, 4:
+		return r.checkpoint(rng)
 	}
 	switch rng.IntN(8) {
 	case 0:

@@ -191,6 +191,8 @@ var onlyBy = map[mutant.Name]string{
 	mutant.FollowLazy:     Followers,
 	mutant.FollowUnsynced: Followers,
 
+	mutant.CheckpointTablesOnly: Followers,
+
 	mutant.FollowUndamaged:  Followers,
 	mutant.FollowFirstSpan:  Followers,
 	mutant.FollowChecksOnce: Followers,

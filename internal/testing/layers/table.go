@@ -76,14 +76,14 @@ var Stoat = Shape{
 		"internal/state":      5,
 		"internal/space":      5,
 
-		"internal/governor":   6,
-		"internal/checkpoint": 6,
-		"internal/place":      6,
-		"internal/stream":     6,
-		"internal/throttle":   6,
+		"internal/governor": 6,
+		"internal/place":    6,
+		"internal/stream":   6,
+		"internal/throttle": 6,
 
-		"internal/backup": 7,
-		"internal/commit": 7,
+		"internal/backup":     7,
+		"internal/checkpoint": 7,
+		"internal/commit":     7,
 
 		"internal/testing/parts": 8,
 

@@ -1,0 +1,254 @@
+package behaviour
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+func TestFollowerCheckpoint_HasWhatTheWriterHasCommitted(t *testing.T) {
+	t.Parallel()
+	for _, keys := range []stoat.KeyProvider{nil, testkit.KeysIf(true)} {
+		disk := memfs.New()
+		o := func(o *stoat.Options) { o.Keys = keys }
+		db := testkit.OpenOn(t, disk, o)
+		times, err := db.Keyspace("times", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsChecked})
+		testkit.Must(t, err)
+		testkit.SetKeys(t, db, 0, 3000, 700, 1)
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		f, err := stoat.OpenFollower(testkit.Dir, &stoat.Options{FS: disk, FollowEvery: -1, Keys: keys})
+		testkit.Must(t, err)
+		// The rest is in the log only.
+		testkit.DeleteKeys(t, db, 100, 200)
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+			return errors.Join(tx.DeleteRange([]byte("key000300"), []byte("key000400")),
+				tx.Set([]byte("large"), bytes.Repeat([]byte{'v'}, 200_000)),
+				tx.Set([]byte("brief"), []byte("value"), stoat.TTL(time.Hour)),
+				tx.In(times).At(5).Set([]byte("timed"), []byte("five")))
+		}))
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(times).At(9).Set([]byte("timed"), []byte("nine")) }))
+		want, version := itemsOf(t, db), db.Stats().Version
+		disk.SetHook(func(op vfs.Op) {
+			if op.Kind.Mutates() && strings.HasPrefix(op.Path, testkit.Dir+"/") && op.Kind != vfs.OpLink && op.Kind != vfs.OpSync && op.Kind != vfs.OpSyncData && op.Kind != vfs.OpSyncDir {
+				t.Errorf("the follower does %v", op)
+			}
+		})
+		testkit.Must(t, f.Checkpoint(t.Context(), testkit.CopyDir))
+		disk.SetHook(nil)
+		testkit.WantError(t, "another checkpoint", f.Checkpoint(t.Context(), testkit.CopyDir), vfs.ErrExist)
+		set(t, db, "later", "value")
+		wantKey(t, f, "later", "(none)")
+		testkit.Must(t, f.Refresh(t.Context()))
+		wantKey(t, f, "later", "value")
+		testkit.Must(t, f.Close())
+		testkit.Must(t, db.Close())
+
+		left := disk.Crash(memfs.KeepNone, nil)
+		copied, err := stoat.Open(testkit.CopyDir, &stoat.Options{FS: left, Keys: keys})
+		testkit.Must(t, err)
+		if got := itemsOf(t, copied); !maps.Equal(got, want) || copied.Stats().Version != version {
+			t.Errorf("the copy has %d keys at version %d, want %d at %d", len(got), copied.Stats().Version, len(want), version)
+		}
+		times, err = copied.Keyspace("times", nil)
+		testkit.Must(t, err)
+		testkit.Must(t, copied.View(func(tx stoat.Txn) error {
+			for at, want := range map[uint64]string{5: "five", 8: "five", 9: "nine"} {
+				if got, err := tx.In(times).At(at).Get([]byte("timed")); err != nil || string(got) != want {
+					t.Errorf("at %d: %q, %v", at, got, err)
+				}
+			}
+			return nil
+		}))
+		testkit.Must(t, copied.Compact(t.Context(), stoat.CompactOptions{}))
+		testkit.MustBeSound(t, copied)
+		testkit.Must(t, copied.Close())
+	}
+}
+
+// TestFollowerCheckpoint_BesideABusyWriter lets a writer count in all of a few keys, so that
+// its jobs delete files all the time.
+func TestFollowerCheckpoint_BesideABusyWriter(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
+	f := follow(t, disk)
+	var acknowledged atomic.Int64
+	stop, ended := make(chan struct{}), make(chan error)
+	const keys = 8
+	go func() {
+		for n := int64(1); ; n++ {
+			select {
+			case <-stop:
+				ended <- nil
+				return
+			default:
+			}
+			err := db.Update(func(tx stoat.Txn) error {
+				for k := range keys {
+					if err := tx.Set(fmt.Append(nil, "key", k), fmt.Appendf(nil, "%09d%s", n, strings.Repeat("x", int(n)%2000))); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err == nil && n%200 == 0 {
+				err = db.Compact(context.Background(), stoat.CompactOptions{})
+			}
+			if err != nil {
+				ended <- err
+				return
+			}
+			acknowledged.Store(n)
+		}
+	}()
+	for i := range testkit.Raced(30, 8) {
+		dir := fmt.Sprint("/copies/", i)
+		before := acknowledged.Load()
+		testkit.Must(t, f.Checkpoint(t.Context(), dir))
+		copied, err := stoat.Open(dir, &stoat.Options{FS: disk})
+		testkit.Must(t, err)
+		seen := map[string]bool{}
+		for _, v := range itemsOf(t, copied) {
+			seen[v[:9]] = true
+			if v[:9] < fmt.Sprintf("%09d", before) {
+				t.Errorf("a copy has count %s, want %d at least", v[:9], before)
+			}
+		}
+		if len(seen) > 1 {
+			t.Errorf("a copy has parts of %d commits", len(seen))
+		}
+		testkit.MustBeSound(t, copied)
+		testkit.Must(t, copied.Close())
+	}
+	close(stop)
+	testkit.Must(t, <-ended)
+	testkit.Must(t, db.Close())
+}
+
+// TestFollowerCheckpoint_HasFilesThatTheWriterDeletesMeanwhile lets the writer delete all
+// files between the choice of the files and the first link.
+func TestFollowerCheckpoint_HasFilesThatTheWriterDeletesMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, linked := range []bool{true, false} {
+		disk := testkit.NewSampleDisk(t)
+		db := testkit.OpenOn(t, disk, nil)
+		want := itemsOf(t, db)
+		faults := faultfs.New(disk)
+		if !linked {
+			faults.Add(faultfs.Rule{Op: vfs.OpLink, Forever: true, Err: vfs.ErrUnsupported})
+		}
+		f := follow(t, faults)
+		gone := false
+		disk.SetHook(func(op vfs.Op) {
+			if gone || op.Kind != vfs.OpLink && (op.Kind != vfs.OpCreate || !strings.HasPrefix(op.Path, testkit.CopyDir)) {
+				return
+			}
+			gone = true
+			done := make(chan struct{}) // locks are ranked by goroutine
+			go func() {
+				defer close(done)
+				testkit.DeleteKeys(t, db, 0, 1500)
+				testkit.Must(t, db.Compact(context.Background(), stoat.CompactOptions{}))
+			}()
+			<-done
+		})
+		testkit.Must(t, f.Checkpoint(t.Context(), testkit.CopyDir))
+		disk.SetHook(nil)
+		if stats := db.Stats(); !gone || stats.Tables > 0 {
+			t.Errorf("the writer has %d tables", stats.Tables)
+		}
+		testkit.Must(t, db.Close())
+		if got := readAll(t, disk.Crash(memfs.KeepNone, nil), testkit.CopyDir); !maps.Equal(got, want) {
+			t.Errorf("the copy has %d keys, want %d", len(got), len(want))
+		}
+	}
+}
+
+// TestFollowerCheckpoint_LeavesNothingWhenItFails makes each call of the file system fail.
+func TestFollowerCheckpoint_LeavesNothingWhenItFails(t *testing.T) {
+	t.Parallel()
+	disk := testkit.NewSampleDisk(t)
+	db := testkit.OpenOn(t, disk, nil)
+	defer db.Close()
+	testkit.SetKeys(t, db, 0, 10, 6000, 4)
+	want := itemsOf(t, db)
+	faults := faultfs.New(disk)
+	f := follow(t, faults)
+	for nth := int64(1); ; nth++ {
+		dir := fmt.Sprint("/copies/", nth)
+		rule := faults.Add(faultfs.Rule{Path: "/copies*", Nth: nth, Err: vfs.ErrIO})
+		err := f.Checkpoint(t.Context(), dir)
+		if rule.Fired() == 0 {
+			testkit.Must(t, err)
+			break
+		}
+		if _, stat := disk.Stat(dir); (err == nil) != (stat == nil) {
+			t.Fatalf("call %d fails: checkpoint says %v, its directory %v", nth, err, stat)
+		}
+		if err != nil {
+			testkit.Must(t, f.Checkpoint(t.Context(), dir))
+		}
+		if _, err := disk.Stat(dir + ".tmp"); !errors.Is(err, vfs.ErrNotExist) {
+			t.Fatalf("call %d fails: the temporary directory is still there: %v", nth, err)
+		}
+		if got := readAll(t, disk, dir); !maps.Equal(got, want) {
+			t.Fatalf("call %d fails: the copy has %d keys, want %d", nth, len(got), len(want))
+		}
+	}
+}
+
+func TestFollowerCheckpoint_EndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	disk := testkit.NewSampleDisk(t)
+	db := testkit.OpenOn(t, disk, nil)
+	defer db.Close()
+	set(t, db, "key", "value")
+	f := follow(t, disk)
+	ctx, cancel := context.WithCancel(t.Context())
+	disk.SetHook(func(op vfs.Op) {
+		if op.Kind == vfs.OpLink {
+			cancel()
+		}
+	})
+	testkit.WantError(t, "checkpoint", f.Checkpoint(ctx, testkit.CopyDir), context.Canceled)
+	disk.SetHook(nil)
+	for _, dir := range []string{testkit.CopyDir, testkit.CopyDir + ".tmp"} {
+		if _, err := disk.Stat(dir); !errors.Is(err, vfs.ErrNotExist) {
+			t.Errorf("%s is there: %v", dir, err)
+		}
+	}
+	testkit.WantError(t, "checkpoint", f.Checkpoint(ctx, testkit.CopyDir), context.Canceled)
+}
+
+func TestFollowerCheckpoint_ReportsADamagedLog(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 20 }) // no flush frees a segment
+	defer db.Close()
+	set(t, db, "first", "value")
+	f := follow(t, disk)
+	for i := 0; db.Stats().Log.Rotations == 0; i++ {
+		set(t, db, fmt.Sprint("key", i), strings.Repeat("value", 10_000))
+	}
+	for range 3 {
+		set(t, db, "last", "in the second segment")
+	}
+	path, at := placeOfNext(t, disk)
+	flipByte(t, disk, path, at+1)
+	testkit.WantError(t, "checkpoint", f.Checkpoint(t.Context(), testkit.CopyDir), stoat.ErrCorrupt)
+	if _, err := disk.Stat(testkit.CopyDir); !errors.Is(err, vfs.ErrNotExist) {
+		t.Errorf("the copy is there: %v", err)
+	}
+}
