@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stoatdb/stoat"
@@ -21,59 +22,62 @@ import (
 func TestFollowerCheckpoint_HasWhatTheWriterHasCommitted(t *testing.T) {
 	t.Parallel()
 	for _, keys := range []stoat.KeyProvider{nil, testkit.KeysIf(true)} {
-		disk := memfs.New()
-		o := func(o *stoat.Options) { o.Keys = keys }
-		db := testkit.OpenOn(t, disk, o)
-		times, err := db.Keyspace("times", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsChecked})
-		testkit.Must(t, err)
-		testkit.SetKeys(t, db, 0, 3000, 700, 1)
-		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-		f, err := stoat.OpenFollower(testkit.Dir, &stoat.Options{FS: disk, FollowEvery: -1, Keys: keys})
-		testkit.Must(t, err)
-		// The rest is in the log only.
-		testkit.DeleteKeys(t, db, 100, 200)
-		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
-			return errors.Join(tx.DeleteRange([]byte("key000300"), []byte("key000400")),
-				tx.Set([]byte("large"), bytes.Repeat([]byte{'v'}, 200_000)),
-				tx.Set([]byte("brief"), []byte("value"), stoat.TTL(time.Hour)),
-				tx.In(times).At(5).Set([]byte("timed"), []byte("five")))
-		}))
-		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(times).At(9).Set([]byte("timed"), []byte("nine")) }))
-		want, version := itemsOf(t, db), db.Stats().Version
-		disk.SetHook(func(op vfs.Op) {
-			if op.Kind.Mutates() && strings.HasPrefix(op.Path, testkit.Dir+"/") && op.Kind != vfs.OpLink && op.Kind != vfs.OpSync && op.Kind != vfs.OpSyncData && op.Kind != vfs.OpSyncDir {
-				t.Errorf("the follower does %v", op)
-			}
-		})
-		testkit.Must(t, f.Checkpoint(t.Context(), testkit.CopyDir))
-		disk.SetHook(nil)
-		testkit.WantError(t, "another checkpoint", f.Checkpoint(t.Context(), testkit.CopyDir), vfs.ErrExist)
-		set(t, db, "later", "value")
-		wantKey(t, f, "later", "(none)")
-		testkit.Must(t, f.Refresh(t.Context()))
-		wantKey(t, f, "later", "value")
-		testkit.Must(t, f.Close())
-		testkit.Must(t, db.Close())
-
-		left := disk.Crash(memfs.KeepNone, nil)
-		copied, err := stoat.Open(testkit.CopyDir, &stoat.Options{FS: left, Keys: keys})
-		testkit.Must(t, err)
-		if got := itemsOf(t, copied); !maps.Equal(got, want) || copied.Stats().Version != version {
-			t.Errorf("the copy has %d keys at version %d, want %d at %d", len(got), copied.Stats().Version, len(want), version)
-		}
-		times, err = copied.Keyspace("times", nil)
-		testkit.Must(t, err)
-		testkit.Must(t, copied.View(func(tx stoat.Txn) error {
-			for at, want := range map[uint64]string{5: "five", 8: "five", 9: "nine"} {
-				if got, err := tx.In(times).At(at).Get([]byte("timed")); err != nil || string(got) != want {
-					t.Errorf("at %d: %q, %v", at, got, err)
+		// In a bubble no second passes, after which an idle writer flushes.
+		synctest.Test(t, func(t *testing.T) {
+			disk := memfs.New()
+			o := func(o *stoat.Options) { o.Keys = keys }
+			db := testkit.OpenOn(t, disk, o)
+			times, err := db.Keyspace("times", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsChecked})
+			testkit.Must(t, err)
+			testkit.SetKeys(t, db, 0, 3000, 700, 1)
+			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+			f, err := stoat.OpenFollower(testkit.Dir, &stoat.Options{FS: disk, FollowEvery: -1, Keys: keys})
+			testkit.Must(t, err)
+			// The rest is in the log only.
+			testkit.DeleteKeys(t, db, 100, 200)
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+				return errors.Join(tx.DeleteRange([]byte("key000300"), []byte("key000400")),
+					tx.Set([]byte("large"), bytes.Repeat([]byte{'v'}, 200_000)),
+					tx.Set([]byte("brief"), []byte("value"), stoat.TTL(time.Hour)),
+					tx.In(times).At(5).Set([]byte("timed"), []byte("five")))
+			}))
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(times).At(9).Set([]byte("timed"), []byte("nine")) }))
+			want, version := itemsOf(t, db), db.Stats().Version
+			disk.SetHook(func(op vfs.Op) {
+				if op.Kind.Mutates() && strings.HasPrefix(op.Path, testkit.Dir+"/") && op.Kind != vfs.OpLink && op.Kind != vfs.OpSync && op.Kind != vfs.OpSyncData && op.Kind != vfs.OpSyncDir {
+					t.Errorf("the follower does %v", op)
 				}
+			})
+			testkit.Must(t, f.Checkpoint(t.Context(), testkit.CopyDir))
+			disk.SetHook(nil)
+			testkit.WantError(t, "another checkpoint", f.Checkpoint(t.Context(), testkit.CopyDir), vfs.ErrExist)
+			set(t, db, "later", "value")
+			wantKey(t, f, "later", "(none)")
+			testkit.Must(t, f.Refresh(t.Context()))
+			wantKey(t, f, "later", "value")
+			testkit.Must(t, f.Close())
+			testkit.Must(t, db.Close())
+
+			left := disk.Crash(memfs.KeepNone, nil)
+			copied, err := stoat.Open(testkit.CopyDir, &stoat.Options{FS: left, Keys: keys})
+			testkit.Must(t, err)
+			if got := itemsOf(t, copied); !maps.Equal(got, want) || copied.Stats().Version != version {
+				t.Errorf("the copy has %d keys at version %d, want %d at %d", len(got), copied.Stats().Version, len(want), version)
 			}
-			return nil
-		}))
-		testkit.Must(t, copied.Compact(t.Context(), stoat.CompactOptions{}))
-		testkit.MustBeSound(t, copied)
-		testkit.Must(t, copied.Close())
+			times, err = copied.Keyspace("times", nil)
+			testkit.Must(t, err)
+			testkit.Must(t, copied.View(func(tx stoat.Txn) error {
+				for at, want := range map[uint64]string{5: "five", 8: "five", 9: "nine"} {
+					if got, err := tx.In(times).At(at).Get([]byte("timed")); err != nil || string(got) != want {
+						t.Errorf("at %d: %q, %v", at, got, err)
+					}
+				}
+				return nil
+			}))
+			testkit.Must(t, copied.Compact(t.Context(), stoat.CompactOptions{}))
+			testkit.MustBeSound(t, copied)
+			testkit.Must(t, copied.Close())
+		})
 	}
 }
 
@@ -234,21 +238,24 @@ func TestFollowerCheckpoint_EndsWithItsContext(t *testing.T) {
 
 func TestFollowerCheckpoint_ReportsADamagedLog(t *testing.T) {
 	t.Parallel()
-	disk := memfs.New()
-	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 20 }) // no flush frees a segment
-	defer db.Close()
-	set(t, db, "first", "value")
-	f := follow(t, disk)
-	for i := 0; db.Stats().Log.Rotations == 0; i++ {
-		set(t, db, fmt.Sprint("key", i), strings.Repeat("value", 10_000))
-	}
-	for range 3 {
-		set(t, db, "last", "in the second segment")
-	}
-	path, at := placeOfNext(t, disk)
-	flipByte(t, disk, path, at+1)
-	testkit.WantError(t, "checkpoint", f.Checkpoint(t.Context(), testkit.CopyDir), stoat.ErrCorrupt)
-	if _, err := disk.Stat(testkit.CopyDir); !errors.Is(err, vfs.ErrNotExist) {
-		t.Errorf("the copy is there: %v", err)
-	}
+	// In a bubble no second passes, after which an idle writer flushes and frees the log.
+	synctest.Test(t, func(t *testing.T) {
+		disk := memfs.New()
+		db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 64 << 20 }) // no flush frees a segment
+		defer db.Close()
+		set(t, db, "first", "value")
+		f := follow(t, disk)
+		for i := 0; db.Stats().Log.Rotations == 0; i++ {
+			set(t, db, fmt.Sprint("key", i), strings.Repeat("value", 10_000))
+		}
+		for range 3 {
+			set(t, db, "last", "in the second segment")
+		}
+		path, at := placeOfNext(t, disk)
+		flipByte(t, disk, path, at+1)
+		testkit.WantError(t, "checkpoint", f.Checkpoint(t.Context(), testkit.CopyDir), stoat.ErrCorrupt)
+		if _, err := disk.Stat(testkit.CopyDir); !errors.Is(err, vfs.ErrNotExist) {
+			t.Errorf("the copy is there: %v", err)
+		}
+	})
 }
