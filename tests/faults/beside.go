@@ -142,7 +142,7 @@ func (l *faultyLife) follow() error {
 	err = f.View(func(tx stoat.Txn) error {
 		v := tx.ReadVersion()
 		if v == l.known {
-			return testkit.Compare(tx, l.m, testkit.ClockStart)
+			return errors.Join(testkit.Compare(tx, l.m, testkit.ClockStart), l.checkpoint(f))
 		}
 		if v < l.known || len(l.doubts) == 0 {
 			return fmt.Errorf("the follower shows version %d, want %d", v, l.known)
@@ -152,6 +152,30 @@ func (l *faultyLife) follow() error {
 	err = errors.Join(err, f.Close())
 	l.note("follow: %v", err)
 	return faultOf(err)
+}
+
+// checkpoint makes a checkpoint through a follower that has everything, and compares it.
+func (l *faultyLife) checkpoint(f *stoat.DB) error {
+	if failed, _ := l.fs.Failed(); failed == 0 && l.rule.Sync != vfs.SyncKept {
+		return nil // the writer would not learn that a sync of the follower has lost data
+	}
+	l.copies++
+	dir := fmt.Sprint("/copies/", l.copies)
+	if err := f.Checkpoint(context.Background(), dir); err != nil {
+		return err
+	}
+	o := l.options(l.fs)
+	db, err := stoat.Open(dir, &o)
+	if err != nil {
+		return err
+	}
+	err = db.View(func(tx stoat.Txn) error {
+		if v := tx.ReadVersion(); v != l.known {
+			return fmt.Errorf("the checkpoint has version %d, want %d", v, l.known)
+		}
+		return testkit.Compare(tx, l.m, testkit.ClockStart)
+	})
+	return errors.Join(err, db.Close())
 }
 
 // backup makes a backup, and at times restores it on a disk that does not fail.

@@ -32,6 +32,7 @@ type faultyLife struct {
 	known, durable uint64
 	doubts         [][]model.Write
 	fed            uint64 // the version up to which the feed was read
+	copies         int    // that were begun
 }
 
 func (l *faultyLife) note(format string, args ...any) {
