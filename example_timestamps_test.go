@@ -1,6 +1,7 @@
 package stoat_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log"
@@ -93,4 +94,40 @@ func ExampleKeyspace_DiscardBelow() {
 	// Output:
 	// 24 is discarded: true
 	// 25: 20 <nil>
+}
+
+// A layer loads versions of many keys in bulk, in any order.
+func ExampleDB_BulkLoad_timestamps() {
+	db, err := stoat.Open("/db", &stoat.Options{FS: memfs.New()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	prices, err := db.Keyspace("prices", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsChecked})
+	if err != nil {
+		log.Fatal(err)
+	}
+	versions := func(yield func(stoat.Entry, error) bool) {
+		_ = yield(stoat.Entry{Key: []byte("pear"), Value: []byte("3"), Timestamp: 10}, nil) &&
+			yield(stoat.Entry{Key: []byte("apple"), Value: []byte("1"), Timestamp: 10}, nil) &&
+			yield(stoat.Entry{Key: []byte("apple"), Value: []byte("2"), Timestamp: 20}, nil)
+	}
+	done, err := db.BulkLoad(context.Background(), versions, stoat.IngestOptions{Keyspace: prices})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(done.Entries, "versions")
+	err = db.View(func(tx stoat.Txn) error {
+		for key, value := range tx.In(prices).At(15).All() {
+			fmt.Printf("%s %s\n", key, value)
+		}
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// 3 versions
+	// apple 1
+	// pear 3
 }
