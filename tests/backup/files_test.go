@@ -18,7 +18,7 @@ import (
 func TestFileBackup_ALifeOfBackupsRestoresToEachSnapshot(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	for i := range dose.Short(1, 8) {
+	for i := range dose.Short(1, 4) {
 		if err := RunFiles(seed+uint64(i), 20); err != nil {
 			t.Fatalf("life %d: %v", seed+uint64(i), err)
 		}

@@ -127,7 +127,7 @@ func TestStream_ShowsWhatIteratorsShow(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
 	ctx := context.Background()
-	for i := range uint64(dose.Short(1, 8)) {
+	for i := range uint64(dose.Short(1, 4)) {
 		l, err := newLife(seed + i)
 		testkit.Must(t, err)
 		for range 10 {

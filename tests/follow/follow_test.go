@@ -13,7 +13,7 @@ import (
 // TestFollowers plays lives of writers and their followers.
 func TestFollowers(t *testing.T) {
 	t.Parallel()
-	seed, lives := dose.Seed(t), dose.Size(t, dose.Lives, 4, 30)
+	seed, lives := dose.Seed(t), dose.Size(t, dose.Lives, 4, 10)
 	dose.Reproduce(t, "followers")
 	var all Work
 	testkit.Lives(t, seed, lives, func(seed uint64) (Work, error) { return RunLife(seed, 600) }, all.Add)
@@ -26,7 +26,7 @@ func TestFollowers(t *testing.T) {
 func TestFollowers_BesideAWriter(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	for i := range uint64(dose.Short(1, 6)) {
+	for i := range uint64(dose.Short(1, 3)) {
 		w, err := RunBeside(seed+i, 400, 2, memfs.New(), testkit.Dir)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed+i, err)
@@ -38,7 +38,7 @@ func TestFollowers_BesideAWriter(t *testing.T) {
 func TestFollowers_BesideAWriterOnARealDisk(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	w, err := RunBeside(seed, dose.Short(100, 400), 2, vfs.OS(), t.TempDir())
+	w, err := RunBeside(seed, dose.Short(100, 200), 2, vfs.OS(), t.TempDir())
 	if err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
 	}

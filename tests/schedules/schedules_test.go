@@ -17,7 +17,7 @@ import (
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	n := int64(dose.Size(t, dose.Schedules, 150, 600))
+	n := int64(dose.Size(t, dose.Schedules, 150, 300))
 	dose.Reproduce(t, "schedules")
 	var next atomic.Int64
 	var mu sync.Mutex

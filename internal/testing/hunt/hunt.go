@@ -232,6 +232,7 @@ func All(t *testing.T, child string, harnesses []Harness) {
 			label = "none"
 		}
 		t.Run(label, func(t *testing.T) {
+			t.Parallel()
 			started := time.Now()
 			noticed, how := inProcess(t, child, name, seed)
 			switch {
