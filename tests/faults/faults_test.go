@@ -119,7 +119,7 @@ func TestFaultsDose_EachCallFailsOnceBeforeAnyFailsTwice(t *testing.T) {
 
 func TestIngests_AFailedCallLeavesNothingOfAnIngest(t *testing.T) {
 	t.Parallel()
-	n := dose.Short(testkit.Raced(10, 4), 40)
+	n := dose.Short(10, 40)
 	failed, err := RunIngests(dose.Seed(t), n)
 	if err != nil {
 		t.Fatal(err)
