@@ -10,7 +10,7 @@ import (
 // TestFeeds plays lives with power cuts and restarts.
 func TestFeeds(t *testing.T) {
 	t.Parallel()
-	seed, lives := dose.Seed(t), dose.Size(t, dose.Lives, testkit.Raced(10, 4), 30)
+	seed, lives := dose.Seed(t), dose.Size(t, dose.Lives, testkit.Raced(10, 8), 30)
 	dose.Reproduce(t, "feeds")
 	var all Work
 	testkit.Lives(t, seed, lives, func(seed uint64) (Work, error) { return RunLife(seed, 600) }, all.Add)
