@@ -19,9 +19,10 @@ const followEveryDefault = 10 * time.Millisecond
 // The result is a read-only database that follows: it shows new commits after
 // Options.FollowEvery, or after DB.Refresh. Each transaction and each snapshot has whole
 // commits only, up to its ReadVersion. All ways to read work, also DB.Subscribe and
-// DB.Checkpoint, and writes return ErrReadOnly. Options.ReadOnly, in contrast, keeps writers out.
+// DB.Checkpoint, and writes return ErrReadOnly. Options.ReadOnly, in contrast, keeps writers
+// out.
 //
-// A follower takes no lock and writes nothing. The writer neither knows of it nor waits for
+// A follower takes no lock, and writes nothing to the directory. The writer neither knows of it nor waits for
 // it. A transaction of the follower may read on after the writer has deleted the files. Their
 // space becomes free when the follower no longer needs them. Each value file takes a file
 // descriptor.

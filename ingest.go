@@ -49,9 +49,11 @@ type Ingested struct {
 type KeyOrderError struct {
 	// Position is the place of Key in the input. The first key has position 0.
 	Position int64
-	// Key is not greater than Previous, the key before it. With timestamps, it is that key
-	// or a smaller one.
+	// Key is not greater than Previous, the key before it.
 	Key, Previous []byte
+	// Timestamp and PreviousTimestamp are those of the two, in a keyspace with timestamps.
+	// If the keys are equal, Timestamp is not smaller.
+	Timestamp, PreviousTimestamp uint64
 }
 
 // Error implements error.

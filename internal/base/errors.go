@@ -120,12 +120,19 @@ type KeyOrderError struct {
 	Position int64
 	// Key is not greater than Previous, the key before it.
 	Key, Previous []byte
+	// Timestamp and PreviousTimestamp are those of the two, in a keyspace with timestamps.
+	// If the keys are equal, Timestamp is not smaller.
+	Timestamp, PreviousTimestamp uint64
 }
 
 // Error implements error.
 func (e *KeyOrderError) Error() string {
 	what := "comes after the greater key"
 	if bytes.Equal(e.Key, e.Previous) {
+		if e.Timestamp > e.PreviousTimestamp {
+			return fmt.Sprintf("%v: key %d of the input, %.80q, has the timestamp %d after the smaller one %d",
+				ErrInvalid, e.Position, e.Key, e.Timestamp, e.PreviousTimestamp)
+		}
 		what = "repeats the key"
 	}
 	return fmt.Sprintf("%v: key %d of the input, %.80q, %s %.80q", ErrInvalid, e.Position, e.Key, what, e.Previous)

@@ -176,7 +176,8 @@ func (c *checkpoint) makeLock() {
 	}
 }
 
-// fill makes the copy under its temporary name, durably.
+// fill makes the copy under its temporary name, durably. It links files before it writes
+// tables: once the writer has removed a name, a link is a copy.
 func (c *checkpoint) fill() error {
 	state := c.source.State
 	for _, tables := range state.Version.Levels {
@@ -215,7 +216,8 @@ func (c *checkpoint) fill() error {
 	return c.fs.SyncDir(c.temp)
 }
 
-// addValues adds the value files of a version that before, which may be nil, lacks.
+// addValues adds the value files of a version that before, which may be nil, lacks. Tables
+// that flush writes may be the first to refer to a value file.
 func (c *checkpoint) addValues(v, before *manifest.Version) error {
 	for _, f := range v.Values {
 		if before != nil {

@@ -1,7 +1,6 @@
 package transaction
 
 import (
-	"bytes"
 	"math"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -60,9 +59,7 @@ func (t *IngestTarget) OrderError(e *base.KeyOrderError) *base.KeyOrderError {
 	if t.in == nil || !t.in.Timed() {
 		return e
 	}
-	decoded := func(stored []byte) []byte {
-		key, _, _ := stamp.Decode(stored, nil)
-		return bytes.Clone(key)
-	}
-	return &base.KeyOrderError{Position: e.Position, Key: decoded(e.Key), Previous: decoded(e.Previous)}
+	key, at, _ := stamp.Decode(e.Key, nil)
+	previous, before, _ := stamp.Decode(e.Previous, nil)
+	return &base.KeyOrderError{Position: e.Position, Key: key, Previous: previous, Timestamp: at, PreviousTimestamp: before}
 }

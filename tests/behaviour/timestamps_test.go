@@ -460,7 +460,8 @@ func TestIngest_VersionsOfAKeyComeWithDescendingTimestamps(t *testing.T) {
 	for _, timestamps := range [][]uint64{{10, 20}, {20, 20}} {
 		_, err := db.IngestEntries(t.Context(), timedEntries("a\x00key", timestamps...), o)
 		var order *stoat.KeyOrderError
-		if !errors.As(err, &order) || order.Position != 1 || string(order.Key) != "a\x00key" || string(order.Previous) != "a\x00key" {
+		if !errors.As(err, &order) || order.Position != 1 || string(order.Key) != "a\x00key" || string(order.Previous) != "a\x00key" ||
+			order.Timestamp != 20 || order.PreviousTimestamp != timestamps[0] || strings.Contains(err.Error(), "repeats") != (timestamps[0] == 20) {
 			t.Errorf("timestamps %d: %v", timestamps, err)
 		}
 	}
