@@ -36,7 +36,7 @@ func TestFollowerCheckpoint_HasWhatTheWriterHasCommitted(t *testing.T) {
 			// The rest is in the log only.
 			testkit.DeleteKeys(t, db, 100, 200)
 			testkit.Must(t, db.Update(func(tx stoat.Txn) error {
-				return errors.Join(tx.DeleteRange([]byte("key000300"), []byte("key000400")),
+				return errors.Join(tx.DeleteRange(testkit.Key(300), testkit.Key(400)),
 					tx.Set([]byte("large"), bytes.Repeat([]byte{'v'}, 200_000)),
 					tx.Set([]byte("brief"), []byte("value"), stoat.TTL(time.Hour)),
 					tx.In(times).At(5).Set([]byte("timed"), []byte("five")))
@@ -79,6 +79,57 @@ func TestFollowerCheckpoint_HasWhatTheWriterHasCommitted(t *testing.T) {
 			testkit.Must(t, copied.Close())
 		})
 	}
+}
+
+func TestFollowerCheckpoint_MakesDurableWhatItHas(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // no second passes, after which an idle writer flushes
+		disk := memfs.New()
+		db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.Durability = stoat.Buffered })
+		f, err := stoat.OpenFollower(testkit.Dir, &stoat.Options{FS: disk, FollowEvery: -1})
+		testkit.Must(t, err)
+		set(t, db, "key", "value")
+		testkit.Must(t, f.Checkpoint(t.Context(), testkit.CopyDir))
+		left := disk.Crash(memfs.KeepNone, nil)
+		testkit.Must(t, f.Close())
+		testkit.Must(t, db.Close())
+		for _, dir := range []string{testkit.Dir, testkit.CopyDir} {
+			if got := readAll(t, left, dir); len(got) != 1 {
+				t.Errorf("%s has %d keys after a power cut", dir, len(got))
+			}
+		}
+	})
+}
+
+// TestFollowerCheckpoint_LacksWhatComesMeanwhile commits between the choice of the memtables
+// and the first link. The follower sees the commit before it writes the memtables.
+func TestFollowerCheckpoint_LacksWhatComesMeanwhile(t *testing.T) {
+	t.Parallel()
+	disk := testkit.NewSampleDisk(t)
+	db := testkit.OpenOn(t, disk, nil)
+	set(t, db, "key", "value")
+	want := itemsOf(t, db)
+	f := follow(t, disk)
+	late := false
+	disk.SetHook(func(op vfs.Op) {
+		if late || op.Kind != vfs.OpLink {
+			return
+		}
+		late = true
+		done := make(chan struct{}) // locks are ranked by goroutine
+		go func() {
+			defer close(done)
+			set(t, db, "late", "value")
+		}()
+		<-done
+	})
+	testkit.Must(t, f.Checkpoint(t.Context(), testkit.CopyDir))
+	disk.SetHook(nil)
+	if got := readAll(t, disk, testkit.CopyDir); !late || !maps.Equal(got, want) {
+		t.Errorf("the copy has %d keys, want %d", len(got), len(want))
+	}
+	wantKey(t, f, "late", "value")
+	testkit.Must(t, db.Close())
 }
 
 // TestFollowerCheckpoint_BesideABusyWriter lets a writer count in all of a few keys, so that
