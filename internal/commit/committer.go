@@ -18,6 +18,7 @@ import (
 	"github.com/stoatdb/stoat/internal/space"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/throttle"
+	"github.com/stoatdb/stoat/internal/turns"
 	"github.com/stoatdb/stoat/internal/work"
 )
 
@@ -62,6 +63,7 @@ type Committer struct {
 	throttle *throttle.Throttle
 	Held     Held // the value files that commits have written
 	History  History
+	Line     turns.Line // the updates that take turns
 
 	log       atomic.Pointer[log.Writer] // nil before the first commit
 	recovered log.Recovered              // immutable after Recover

@@ -171,9 +171,9 @@ func (c *Committer) gather() {
 }
 
 // gathered returns whether the queue has applied requests, how many requests it has, and
-// how many it is expected to get.
+// how many it is expected to get. The updates that take turns will come into the queue, too.
 func (c *Committer) gathered() (early bool, n, expected int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.early > 0, len(c.queue), c.expected
+	return c.early > 0, len(c.queue), max(c.expected, len(c.queue)+c.Line.Len())
 }

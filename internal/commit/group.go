@@ -187,7 +187,7 @@ func (c *Committer) nextBytesLocked() int64 {
 func (c *Committer) awaitsOthers() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.size > 1 && slices.ContainsFunc(c.queue, (*Request).Sync)
+	return (c.size > 1 || c.Line.Len() > 0) && slices.ContainsFunc(c.queue, (*Request).Sync)
 }
 
 // take makes a group of the queue, which is to fail with refused if that is not

@@ -17,6 +17,8 @@ package gaps
 
 import (
 	"bytes"
+	"math"
+	"slices"
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -89,7 +91,7 @@ func (g *Gap) extended(s Step, asOf base.SeqNum) *Gap {
 	if s.From == last.From && s.Time == last.Time {
 		steps = steps[:len(steps)-1]
 	} else if len(steps) == stepsMax {
-		steps = steps[1:]
+		steps = thinned(steps, s.From)
 	}
 	if bytes.Equal(s.Lo, last.Lo) {
 		s.Lo = last.Lo // one copy of the key is enough
@@ -98,6 +100,19 @@ func (g *Gap) extended(s Step, asOf base.SeqNum) *Gap {
 		s.Hi = last.Hi
 	}
 	return &Gap{AsOf: asOf, steps: append(append(make([]Step, 0, len(steps)+1), steps...), s)}
+}
+
+// thinned returns steps without the one that readers miss least once there is one from
+// newest on. So the distances between steps grow with their age. The first step stays.
+func thinned(steps []Step, newest base.SeqNum) []Step {
+	drop, least := 0, math.Inf(1)
+	for i := 1; i+1 < len(steps); i++ {
+		before := steps[i-1].From
+		if d := float64(steps[i+1].From-before) / float64(newest-before+1); d < least {
+			drop, least = i, d
+		}
+	}
+	return append(slices.Clone(steps[:drop]), steps[drop+1:]...)
 }
 
 // below returns what g says of the keys before key, or nil.

@@ -37,9 +37,10 @@ func TestIndex_FindsOnlyWhatHoldsForTheReader(t *testing.T) {
 func TestIndex_EarlierReadersFindEarlierRangesOfAGrowingGap(t *testing.T) {
 	t.Parallel()
 	var x Index
-	key := func(n int) []byte { return fmt.Appendf(nil, "%03d", n) }
+	key := func(n int) []byte { return fmt.Appendf(nil, "%04d", n) }
 	x.Add(Step{Lo: []byte{}, Hi: key(0), From: 100}, 100, nil)
-	for n := 1; n <= 20; n++ {
+	const grown = 1000
+	for n := 1; n <= grown; n++ {
 		g, s := x.Find([]byte{1}, reader(base.SeqNum(100+n)))
 		if g == nil || !g.Widest(s) {
 			t.Fatalf("growth %d: no gap, or a narrow one", n)
@@ -49,14 +50,17 @@ func TestIndex_EarlierReadersFindEarlierRangesOfAGrowingGap(t *testing.T) {
 	if x.Len() != 1 {
 		t.Fatalf("%d gaps, want one", x.Len())
 	}
-	for n := 13; n <= 20; n++ {
+	for n := range grown + 1 {
 		g, s := x.Find([]byte{1}, reader(base.SeqNum(100+n)))
-		if s == nil || !bytes.Equal(s.Hi, key(n)) || g.AsOf != 120 {
-			t.Errorf("a reader at %d finds %v", 100+n, s)
+		if s == nil || g.AsOf != 100+grown || s.From > base.SeqNum(100+n) || !bytes.Equal(s.Hi, key(int(s.From)-100)) {
+			t.Fatalf("a reader at %d finds %v", 100+n, s)
+		}
+		if age, missed := grown-n, 100+n-int(s.From); missed > 3*age {
+			t.Errorf("a reader that is %d versions old misses the last %d growths before it", age, missed)
 		}
 	}
-	if _, s := x.Find([]byte{1}, reader(112)); s != nil {
-		t.Errorf("a reader from before the kept ranges finds %v", s)
+	if _, s := x.Find([]byte{1}, reader(99)); s != nil {
+		t.Errorf("a reader from before the gap finds %v", s)
 	}
 }
 

@@ -28,8 +28,13 @@ type Passer interface {
 	Pass(bound []byte, upTo base.SeqNum)
 }
 
-// addMin is how many dead entries a reader passes before it adds a gap.
-const addMin = 32
+const (
+	// addMin is how many dead entries a reader passes before it adds a gap.
+	addMin = 32
+	// growMin is how many dead entries behind a gap a reader passes before it enlarges the
+	// gap. The next reader of a queue would pass them again.
+	growMin = 8
+)
 
 // A deadRun is what a reader knows of the dead entries that it passes: of rounds without
 // a visible entry. It is about the keys from start on, in the direction of iteration.
@@ -253,6 +258,11 @@ func (v *Visible) leaveGap() {
 	v.uncover()
 }
 
+// long reports whether the run is worth a gap, or a larger one.
+func (r *deadRun) long() bool {
+	return r.walked >= addMin || r.on != nil && r.walked >= growMin
+}
+
 // absorb makes the range of the gap a part of the run.
 func (r *deadRun) absorb() {
 	r.walked += r.inside
@@ -286,7 +296,7 @@ func (v *Visible) endRun(ended bool) {
 	if ended && !r.reverse {
 		end, open = lim.upper, lim.upper == nil
 	}
-	if r.begun && r.walked >= addMin && (open || r.reverse || end != nil) {
+	if r.begun && r.long() && (open || r.reverse || end != nil) {
 		s := gaps.Step{Lo: r.start, Hi: end, From: r.newest, Time: r.time}
 		if r.reverse {
 			if s.Lo, s.Hi = end, r.start; r.open {

@@ -214,9 +214,9 @@ func TestGaps_AQueueIsPassedWithoutAWalk(t *testing.T) {
 				fills += s.fills
 			}
 		}
-		// Each reader seeks, passes the gap, and walks over less than addMin entries or a
+		// Each reader seeks, passes the gap, and walks over less than growMin entries or a
 		// piece that the source did not pass.
-		if fills > 12*dead/2 || index.Len() > 3 {
+		if fills > 7*dead/4 || index.Len() > 3 {
 			t.Errorf("reverse %v: %d fills for %d readers, %d gaps", reverse, fills, dead/2, index.Len())
 		}
 	}

@@ -29,6 +29,8 @@ type Iter struct {
 	passing   []*cursor
 	passed    base.SeqNum
 	passedRef uint64
+	// paid is added to that of the set at the end.
+	paid int64
 	// deletions are the range deletions of the transaction that owns the table.
 	// They hide what the transaction wrote before them.
 	deletions rangedel.Cursor
@@ -115,8 +117,12 @@ func (it *Iter) Turn() {
 // Close releases the table. Calling it twice, or without Init, is no error.
 func (it *Iter) Close() {
 	if it.set != nil {
+		if it.paid > 0 {
+			it.set.paid.Add(it.paid)
+		}
 		it.t.dropSet(it.set)
 	}
+	it.paid = 0
 	it.t, it.set, it.err = nil, nil, nil
 	it.passed, it.passedRef = 0, 0
 	it.deletions.Init(false)
@@ -160,6 +166,9 @@ func (c *cursor) setHead() { c.head = (c.top | c.next().hi>>c.drop) ^ c.flip }
 // Seek implements iter.Source.
 func (it *Iter) Seek(key []byte) {
 	it.queue = it.queue[:0]
+	if n := len(it.cursors); n > 1 {
+		it.paid += seekCost * int64(n-1)
+	}
 	for i := range it.cursors {
 		c := &it.cursors[i]
 		switch {
@@ -231,6 +240,7 @@ func (it *Iter) collect(want int) int {
 	for n < want && len(it.queue) > 1 {
 		n = it.collectRun(n, want)
 	}
+	it.paid += int64(n)
 	if n == want || len(it.queue) == 0 {
 		return n
 	}

@@ -27,9 +27,8 @@ const (
 	// Sorting an item counts as sortCost moves.
 	readerBudget = 2 << 20
 	sortCost     = 6
-	// restReads is how many readers find nothing written before a table is at rest.
-	// Transactions that read the same version side by side are no rest.
-	restReads = 4
+	// seekCost is what a seek in one more run costs, as a number of items to merge.
+	seekCost = 8
 	// sortPiece is how many entries the writer sorts at a time. Their items fit
 	// the second-level cache, and commits wait a millisecond or two.
 	sortPiece = 32 << 10
@@ -70,7 +69,7 @@ func (t *Table) snapshot() (*runSet, error) {
 		if s == nil || s.covered < n {
 			break
 		}
-		if len(s.runs) > 1 && s.again.Add(1) >= restReads {
+		if s.paid.Load() > s.price {
 			t.settle(s)
 			s = t.runs.current.Load()
 		}
@@ -91,8 +90,9 @@ func (t *Table) snapshot() (*runSet, error) {
 	return s, nil
 }
 
-// settle merges the runs of a table at rest: nothing was written since a reader
-// last sorted, for restReads readers. One reader merges, the others go on with the runs as they are.
+// settle merges the runs of a table at rest, once readers have paid for their number what
+// the merge costs. So it does not merge between the commits of a queue, of which each makes
+// a new set. One reader merges, the others go on with the runs as they are.
 func (t *Table) settle(s *runSet) {
 	if !t.runs.TryLock() {
 		return
@@ -101,10 +101,7 @@ func (t *Table) settle(s *runSet) {
 	if t.runs.current.Load() != s {
 		return
 	}
-	policy := mergePolicy{math.MaxInt, readerRunMax, readerBudget}
-	if policy.group(s.runs) < len(s.runs)-1 {
-		t.publish(t.mergeRuns(slices.Clone(s.runs), policy), s.covered)
-	}
+	t.publish(t.mergeRuns(slices.Clone(s.runs), restPolicy), s.covered)
 }
 
 // extend publishes a set of runs that covers the first n entries, and returns
@@ -201,6 +198,23 @@ func (t *Table) discard(r *run) {
 		r.refs = 1 // the caller's reference
 		t.dropRun(r)
 	}
+}
+
+// restPolicy is the one for a table at rest.
+var restPolicy = mergePolicy{math.MaxInt, readerRunMax, readerBudget}
+
+// priceOf returns how many items a merge of list by restPolicy moves at least, or the most
+// there can be if it merges nothing.
+func priceOf(list []*run) int64 {
+	from := restPolicy.group(list)
+	if from >= len(list)-1 {
+		return math.MaxInt64
+	}
+	n := int64(0)
+	for _, r := range list[from:] {
+		n += int64(len(r.items))
+	}
+	return n
 }
 
 // A mergePolicy says which runs to merge.

@@ -74,8 +74,10 @@ type runSet struct {
 	runs    []*run
 	covered uint32
 	refs    atomic.Int32
-	// again is how many readers have found nothing written since the set was made.
-	again atomic.Int32
+	// paid is what readers have paid for the number of runs, as a number of items to
+	// merge. price is what it costs to merge the runs.
+	paid  atomic.Int64
+	price int64
 }
 
 // runs are the sorted runs of a table. The sorting goroutine holds the mutex,
@@ -148,7 +150,7 @@ func (t *Table) dropRun(r *run) {
 // publish makes list the current set of runs. The caller holds the mutex of
 // t.runs.
 func (t *Table) publish(list []*run, covered uint32) *runSet {
-	s := &runSet{runs: list, covered: covered}
+	s := &runSet{runs: list, covered: covered, price: priceOf(list)}
 	s.refs.Store(1)
 	t.runs.held.Lock()
 	for _, r := range list {

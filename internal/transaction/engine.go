@@ -20,7 +20,6 @@ import (
 	"github.com/stoatdb/stoat/internal/settings"
 	"github.com/stoatdb/stoat/internal/space"
 	"github.com/stoatdb/stoat/internal/state"
-	"github.com/stoatdb/stoat/internal/turns"
 	"github.com/stoatdb/stoat/internal/work"
 )
 
@@ -45,7 +44,6 @@ type Engine struct {
 	// CommitTime has the durations of commits.
 	CommitTime histogram.Histogram
 
-	line turns.Line // of updates that met conflicts
 	// hot is the number of updates that are still to begin early, because others met
 	// conflicts. It is not much below 0.
 	hot       atomic.Int64

@@ -103,8 +103,8 @@ func (u *update) commit(tx Txn) error {
 	if !u.place.In() {
 		// If others take turns for what this update has read, it takes its turn before it
 		// meets their conflicts.
-		if claim, ok := u.e.line.Meets(&tx.s.writes.Reads); ok {
-			u.e.line.Join(&u.place, claim)
+		if claim, ok := u.e.Commits.Line.Meets(&tx.s.writes.Reads); ok {
+			u.e.Commits.Line.Join(&u.place, claim)
 			if err := u.place.Wait(u.ctx, u.e.Group.Stopped().Done()); err != nil {
 				return err
 			}
@@ -127,7 +127,7 @@ func (u *update) commit(tx Txn) error {
 func (u *update) await(failed int) error {
 	if u.lost != nil {
 		u.e.hot.Store(hotFor)
-		u.e.line.Join(&u.place, *u.lost)
+		u.e.Commits.Line.Join(&u.place, *u.lost)
 	}
 	switch {
 	case !u.place.In():

@@ -85,6 +85,9 @@ type Place struct {
 // In reports whether the place is in the line.
 func (p *Place) In() bool { return p.line != nil }
 
+// Len returns the number of updates in the line.
+func (l *Line) Len() int { return int(l.n.Load()) }
+
 // Meets returns a claim in the line that reads intersect, if there is one.
 func (l *Line) Meets(reads interface{ Intersects(lo, hi []byte) bool }) (Claim, bool) {
 	if l.n.Load() == 0 {
