@@ -23,7 +23,7 @@ func TestFeeds(t *testing.T) {
 // TestFeedCrashes crashes copies of the disks of lives.
 func TestFeedCrashes(t *testing.T) {
 	t.Parallel()
-	seed, states := dose.Seed(t), dose.Size(t, dose.States, testkit.Raced(200, 60), 2000)
+	seed, states := dose.Seed(t), dose.Size(t, dose.States, testkit.Raced(200, 60), 1000)
 	dose.Reproduce(t, "crash-feeds")
 	lives := (states + CopiesMax - 1) / CopiesMax
 	var all Work

@@ -13,7 +13,7 @@ import (
 // TestFollowers plays lives of writers and their followers.
 func TestFollowers(t *testing.T) {
 	t.Parallel()
-	seed, lives := dose.Seed(t), dose.Size(t, dose.Lives, 4, 10)
+	seed, lives := dose.Seed(t), dose.Size(t, dose.Lives, 4, 7)
 	dose.Reproduce(t, "followers")
 	var all Work
 	testkit.Lives(t, seed, lives, func(seed uint64) (Work, error) { return RunLife(seed, 600) }, all.Add)

@@ -17,7 +17,7 @@ import (
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	n := int64(dose.Size(t, dose.Schedules, 150, 300))
+	n := int64(dose.Size(t, dose.Schedules, 150, 200))
 	dose.Reproduce(t, "schedules")
 	var next atomic.Int64
 	var mu sync.Mutex
