@@ -31,7 +31,7 @@ import (
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	sizes := dose.Size(t, dose.Sizes, 3, 3)
+	sizes := dose.Size(t, dose.Sizes, 1, 3)
 	dose.Reproduce(t, "diskfull")
 	for i := range sizes {
 		rng := rand.New(rand.NewPCG(seed+uint64(i), 3<<32))
