@@ -87,11 +87,12 @@ func (g *Gap) step(key []byte, r Reader) *Step {
 // earlier reader than they, as of a later version.
 func (g *Gap) extended(s Step, asOf base.SeqNum) *Gap {
 	last := *g.widest()
-	steps := g.steps
+	steps := append(make([]Step, 0, len(g.steps)+1), g.steps...)
 	if s.From == last.From && s.Time == last.Time {
 		steps = steps[:len(steps)-1]
 	} else if len(steps) == stepsMax {
-		steps = thinned(steps, s.From)
+		i := leastMissed(steps, s.From)
+		steps = slices.Delete(steps, i, i+1)
 	}
 	if bytes.Equal(s.Lo, last.Lo) {
 		s.Lo = last.Lo // one copy of the key is enough
@@ -99,20 +100,20 @@ func (g *Gap) extended(s Step, asOf base.SeqNum) *Gap {
 	if s.Hi != nil && bytes.Equal(s.Hi, last.Hi) {
 		s.Hi = last.Hi
 	}
-	return &Gap{AsOf: asOf, steps: append(append(make([]Step, 0, len(steps)+1), steps...), s)}
+	return &Gap{AsOf: asOf, steps: append(steps, s)}
 }
 
-// thinned returns steps without the one that readers miss least once there is one from
+// leastMissed returns the index of the step that readers miss least once there is one from
 // newest on. So the distances between steps grow with their age. The first step stays.
-func thinned(steps []Step, newest base.SeqNum) []Step {
+func leastMissed(steps []Step, newest base.SeqNum) int {
 	drop, least := 0, math.Inf(1)
 	for i := 1; i+1 < len(steps); i++ {
-		before := steps[i-1].From
-		if d := float64(steps[i+1].From-before) / float64(newest-before+1); d < least {
+		older := steps[i-1].From
+		if d := float64(steps[i+1].From-older) / float64(newest-older+1); d < least {
 			drop, least = i, d
 		}
 	}
-	return append(slices.Clone(steps[:drop]), steps[drop+1:]...)
+	return drop
 }
 
 // below returns what g says of the keys before key, or nil.

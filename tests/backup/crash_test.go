@@ -17,7 +17,7 @@ func TestRestore_APowerCutLeavesNothingOrAllAndAnotherRestoreGoesOn(t *testing.T
 func cutRestores(t *testing.T, run func(seed uint64, states int) (resumed int, err error)) {
 	t.Helper()
 	seed := dose.Seed(t)
-	states := dose.Size(t, dose.States, 30, 150)
+	states := dose.Size(t, dose.States, 30, 300)
 	resumed := 0
 	for i := range testkit.Raced(3, 1) {
 		n, err := run(seed+uint64(i), states/3)

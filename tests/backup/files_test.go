@@ -40,7 +40,7 @@ func TestFileBackupDamages_EachIsRefused(t *testing.T) {
 func TestFileBackup_APowerCutLeavesEveryListedBackupWhole(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	states := dose.Size(t, dose.States, 20, 150)
+	states := dose.Size(t, dose.States, 20, 300)
 	for i := range testkit.Raced(3, 1) {
 		if err := RunFileCrashes(seed+uint64(i), states/testkit.Raced(3, 6)); err != nil {
 			t.Fatalf("life %d: %v", seed+uint64(i), err)
