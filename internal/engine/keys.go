@@ -27,6 +27,13 @@ func (o *Options) keyOptions() seal.Options {
 // returns nil keys without encryption. The file system that it returns encrypts tables
 // and value files.
 func openKeys(o seal.Options, memoryBudget int64) (vfs.FS, *seal.Keys, error) {
+	if o.ReadOnly {
+		// A writer makes the keys before the manifest, perhaps at this moment. A reader that
+		// finds the manifest first finds the keys as well.
+		if err := manifest.Exists(o.FS, o.Dir); err != nil {
+			return nil, nil, err
+		}
+	}
 	encrypted, err := seal.Exist(o.FS, o.Dir)
 	switch {
 	case err != nil:
@@ -42,18 +49,15 @@ func openKeys(o seal.Options, memoryBudget int64) (vfs.FS, *seal.Keys, error) {
 	} else {
 		keys, err = createKeys(o)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, nil, err
-	case keys == nil:
-		return o.FS, nil, nil
 	}
 	keys.Memory.SetLimit(memoryBudget / 2) // the governor soon knows better
 	return keys.FS(o.FS), keys, nil
 }
 
 // createKeys makes the keys of a new database. It refuses a database that exists without
-// keys, and makes none for a read-only open, which finds no database.
+// keys.
 func createKeys(o seal.Options) (*seal.Keys, error) {
 	exists, sealed, err := manifest.Inspect(o.FS, o.Dir)
 	switch {
@@ -63,8 +67,6 @@ func createKeys(o seal.Options) (*seal.Keys, error) {
 		return nil, &base.CorruptionError{File: seal.KeysName, Offset: -1, What: "file", Got: "none", Want: "the data keys"}
 	case exists:
 		return nil, fmt.Errorf("%w: leave Options.Keys nil", ErrNotEncrypted)
-	case o.ReadOnly:
-		return nil, nil
 	}
 	// The process that created the directory may have died before it was durable.
 	if err := o.FS.MkdirAll(o.Dir); err != nil {

@@ -139,6 +139,61 @@ func TestFollower_ReadsFilesThatTheWriterHasDeleted(t *testing.T) {
 	}))
 }
 
+// An appearing is a file system that calls appear once, after its nth look at a directory
+// or a file.
+type appearing struct {
+	vfs.FS
+	n      int
+	appear func()
+}
+
+func (a *appearing) looked() {
+	if a.n--; a.n == 0 {
+		a.appear()
+	}
+}
+
+func (a *appearing) List(dir string) ([]string, error) {
+	defer a.looked()
+	return a.FS.List(dir)
+}
+
+func (a *appearing) Stat(name string) (vfs.Info, error) {
+	defer a.looked()
+	return a.FS.Stat(name)
+}
+
+func (a *appearing) Open(name string, c vfs.Category) (vfs.File, error) {
+	defer a.looked()
+	return a.FS.Open(name, c)
+}
+
+func TestFollower_ADatabaseMadeWhileItOpensIsWholeOrNotThere(t *testing.T) {
+	t.Parallel()
+	for _, keys := range []stoat.KeyProvider{nil, testkit.Keys} {
+		for n := 1; ; n++ {
+			disk := memfs.New()
+			made := false
+			fs := &appearing{FS: disk, n: n, appear: func() {
+				made = true
+				db := openEncrypted(t, disk, func(o *stoat.Options) { o.Keys = keys })
+				set(t, db, "key", "value")
+				testkit.Must(t, db.Close())
+			}}
+			db, err := stoat.OpenFollower(testkit.Dir, &stoat.Options{FS: fs, Keys: keys, FollowEvery: -1})
+			switch {
+			case err == nil:
+				testkit.Must(t, db.Close())
+			case !errors.Is(err, vfs.ErrNotExist) || errors.Is(err, stoat.ErrCorrupt):
+				t.Fatalf("made after look %d: %v", n, err)
+			}
+			if !made {
+				break
+			}
+		}
+	}
+}
+
 func TestFollower_WritesAreErrReadOnly(t *testing.T) {
 	t.Parallel()
 	disk := testkit.NewSampleDisk(t)
