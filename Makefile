@@ -22,13 +22,13 @@ TIMEOUT ?= 4h
 # Platforms that must compile, beside the one this runs on.
 PLATFORMS = darwin/arm64 freebsd/amd64 windows/amd64 linux/386 linux/arm64
 
-.PHONY: help check fmt vet staticcheck layers cross test test-invariants test-386 \
+.PHONY: help check fmt vet staticcheck layers cross test test-short \
 	race fuzz crash crash-twice faults bits salvage backup-damages kill powercut diskfull model timestamps isolation reads feeds crash-feeds followers nonces schedules stress large mutants s3store bench bench-guard compare cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
 
-check: fmt vet staticcheck layers test-invariants cross test-386 ## all that must hold before a change is done
+check: fmt vet staticcheck layers cross test-short ## all that must hold before a change is done
 	@echo "check: ok"
 
 fmt: ## fail when gofmt would change a file
@@ -57,17 +57,14 @@ tests = @GO="$(GO)" SEED="$(SEED)" .ci/test
 test: ## what a user runs: all tests, no tags: SEED
 	$(tests) -timeout 30m
 
-test-invariants: ## all tests with the invariants on, short: SEED
-	$(tests) -timeout 30m -short -tags invariants
-
-test-386: ## the short tests with 32-bit integers and pointers (Linux on amd64)
+test-short: ## short tests with invariants, on Linux on amd64 with 32-bit integers: SEED
 	@if [ "$$($(GO) env GOHOSTOS GOHOSTARCH | tr '\n' /)" = linux/amd64/ ]; then \
-		echo "$(GO) test -short ./... (386)"; \
-		CGO_ENABLED=0 GOARCH=386 GO="$(GO)" SEED="$(SEED)" .ci/test -timeout 30m -short; \
-	else echo "test-386: skipped, this is not linux/amd64"; fi
+		export CGO_ENABLED=0 GOARCH=386; fi; \
+	echo "$(GO) test -short -tags invariants ./... ($$($(GO) env GOARCH))"; \
+	GO="$(GO)" SEED="$(SEED)" .ci/test -timeout 30m -short -tags invariants
 
-race: ## all tests under the race detector, short: SEED
-	$(tests) -race -short -timeout 30m
+race: ## all tests under the race detector, short, with the invariants on: SEED
+	$(tests) -race -short -tags invariants -timeout 30m
 
 # randomized runs the tests of the package $(1) whose whole names match $(2), with
 # the flags $(3). It fails when the package has no such test.

@@ -58,7 +58,7 @@ func wantAll(t *testing.T, tx stoat.Txn, want map[string]string) {
 func TestBulkLoad_SortsInAnyMemoryAndTheLastOfEqualKeysCounts(t *testing.T) {
 	t.Parallel()
 	for name, change := range ingestOptions {
-		for _, memory := range []int64{0, 20 << 10, 100 << 10} {
+		for _, memory := range []int64{20 << 10, 0, 100 << 10}[:testkit.Raced(3, 1)] {
 			t.Run(fmt.Sprint(name, memory), func(t *testing.T) {
 				t.Parallel()
 				fs := memfs.New()

@@ -31,7 +31,7 @@ func openEncrypted(t testing.TB, fs *memfs.FS, change func(*stoat.Options)) *sto
 
 func TestEncryption_ReadsWhatWasWritten(t *testing.T) {
 	t.Parallel()
-	for _, c := range testkit.Compressions {
+	for _, c := range testkit.Compressions[:testkit.Raced(len(testkit.Compressions), 1)] {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			t.Parallel()
 			const n = 1000

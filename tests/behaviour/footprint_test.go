@@ -111,9 +111,9 @@ func TestLargeTransactions_CommitWhole(t *testing.T) {
 	case *largeValues:
 		total = 1 << 30
 	case testing.Short():
-		total = 16 << 20
+		total = testkit.Raced(16, 4) << 20
 	}
-	const memtable = 4 << 20
+	memtable := int64(testkit.Raced(4, 1) << 20)
 	for _, way := range []struct {
 		name      string
 		valueSize int

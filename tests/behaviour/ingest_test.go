@@ -70,14 +70,15 @@ var ingestOptions = map[string]func(*stoat.Options){
 
 func TestIngest_IsThereAtOnceAndAfterReopening(t *testing.T) {
 	t.Parallel()
+	n := testkit.Raced(5000, 1000)
 	for name, change := range ingestOptions {
 		for kind, value := range map[string]func(int) []byte{"short": short, "long": long} {
 			t.Run(name+" "+kind, func(t *testing.T) {
 				t.Parallel()
 				fs := memfs.New()
 				db := testkit.OpenOn(t, fs, change)
-				done := ingest(t, db, pairs(0, 5000, value))
-				if done.Version != 1 || done.Entries != 5000 || done.Bytes < 5000*10 {
+				done := ingest(t, db, pairs(0, n, value))
+				if done.Version != 1 || done.Entries != int64(n) || done.Bytes < int64(n)*10 {
 					t.Errorf("ingested %+v", done)
 				}
 				check := func() {
@@ -86,7 +87,7 @@ func TestIngest_IsThereAtOnceAndAfterReopening(t *testing.T) {
 						if tx.ReadVersion() != 1 {
 							t.Errorf("a snapshot is at %d", tx.ReadVersion())
 						}
-						wantPairs(t, tx, 0, 5000, value)
+						wantPairs(t, tx, 0, n, value)
 						return nil
 					}))
 					testkit.MustBeSound(t, db)

@@ -18,7 +18,7 @@ import (
 func TestBits(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	flips := dose.Size(t, dose.Flips, testkit.Raced(40, 12), testkit.Raced(900, 40))
+	flips := dose.Size(t, dose.Flips, testkit.Raced(40, 6), testkit.Raced(900, 40))
 	dose.Reproduce(t, "bits")
 	var tally outcomes
 	for _, img := range Images(t) {

@@ -4,13 +4,14 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // TestNonces_NeverRepeat is not parallel: it watches all ciphers of the process.
 // TestNonces_NeverRepeat watches every seal of encrypted workloads with power cuts.
 func TestNonces_NeverRepeat(t *testing.T) {
 	seed := dose.Seed(t)
-	seals := dose.Size(t, dose.Seals, 20_000, 50_000)
+	seals := dose.Size(t, dose.Seals, testkit.Raced(20_000, 8_000), 50_000)
 	dose.Reproduce(t, "nonces")
 	keys, err := CheckNonces(seed, seals, 4)
 	if err != nil {

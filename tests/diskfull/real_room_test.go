@@ -19,7 +19,7 @@ import (
 func TestRoom_DeletingOnARealFullDiskMakesRoomByItself(t *testing.T) {
 	t.Parallel()
 	const size = 48 << 20
-	for _, value := range []int{1 << 10, 16 << 10} {
+	for _, value := range []int{1 << 10, 16 << 10}[:testkit.Raced(2, 1)] {
 		t.Run(fmt.Sprint(value), func(t *testing.T) {
 			t.Parallel()
 			disk := newSmallDisk(t, size, 0)

@@ -32,7 +32,7 @@ func TestModel_QueuesAreReadThroughTheirDeadKeys(t *testing.T) {
 func TestModel(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	calls := int64(dose.Size(t, dose.Ops, 10_000, 200_000))
+	calls := int64(dose.Size(t, dose.Ops, 10_000, 100_000))
 	dose.Reproduce(t, "model")
 	var next, done atomic.Int64
 	var tally testkit.WorkTally

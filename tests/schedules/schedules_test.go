@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // TestSchedules lets writers, deleters, readers, iterators, the flusher, the
@@ -16,8 +17,9 @@ import (
 // with a model with versions.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "its threads take turns")
 	seed := dose.Seed(t)
-	n := int64(dose.Size(t, dose.Schedules, 150, 200))
+	n := int64(dose.Size(t, dose.Schedules, 100, 150))
 	dose.Reproduce(t, "schedules")
 	var next atomic.Int64
 	var mu sync.Mutex

@@ -14,6 +14,7 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/manual"
 	"github.com/stoatdb/stoat/internal/testing/inside"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/faultfs"
@@ -344,6 +345,7 @@ func TestJoining_MovesTheValuesOfItsFilesAndNoOthers(t *testing.T) {
 
 func TestGathering_MovesValuesOutOfMoreFilesThanMayBeOpen(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "there is one goroutine")
 	const files = jobs.MoveFiles + 20
 	s := newGatherSceneOf(t, 2*files, files)
 	s.disk.most = 0
@@ -434,6 +436,7 @@ func TestGathering_ValuesThatCannotBeMovedDoNotKeepItGoing(t *testing.T) {
 // makes no empty file for it.
 func TestJoining_OneDamagedValueKeepsNoOtherFilesFromBeingJoined(t *testing.T) {
 	t.Parallel()
+	testkit.SkipRaced(t, "there is one goroutine")
 	const files, valueSize = 300, 17 << 10 // a file for each commit
 	s := &gatherScene{T: t, disk: &openCount{FS: memfs.New()}}
 	s.faults = faultfs.New(s.disk)
