@@ -166,7 +166,7 @@ func (l *spacesLife) check(c spacesCopy, rng *rand.Rand) error {
 func TestCrash_KeyspacesAreWholeOrAbsent(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	states := dose.Size(t, dose.States, testkit.Raced(80, 30), 1200)
+	states := dose.Size(t, dose.States, 80, 1200)
 	turned := int64(0)
 	for life := range uint64((states + spacesCopiesMax - 1) / spacesCopiesMax) {
 		rng := rand.New(rand.NewPCG(seed+life, 0x5bace))

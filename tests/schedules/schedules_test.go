@@ -19,7 +19,7 @@ func TestSchedules(t *testing.T) {
 	t.Parallel()
 	testkit.SkipRaced(t, "its threads take turns")
 	seed := dose.Seed(t)
-	n := int64(dose.Size(t, dose.Schedules, 100, 150))
+	n := int64(dose.Size(t, dose.Schedules, 60, 100))
 	dose.Reproduce(t, "schedules")
 	var next atomic.Int64
 	var mu sync.Mutex
