@@ -33,8 +33,9 @@ const LockName = "LOCK"
 // a manifest, and step 2 writes none.
 //
 // A read-only Open looks for a manifest before step 2, and creates and changes nothing in
-// steps 1, 2 and 7. It leaves out steps 4 and 6, and starts only the governor. A follower also takes no lock. In step 5 it reads
-// what the writer has written, and step 8 starts the goroutine that goes on with that.
+// steps 1, 2 and 7. It leaves out steps 4 and 6, and starts only the governor. A follower
+// also takes no lock. In step 5 it reads what the writer has written, and step 8 starts the
+// goroutine that goes on with that.
 func (e *Engine) Open(o Options) (err error) {
 	e.o = o
 	e.exec = &e.o.Executor

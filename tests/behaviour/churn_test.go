@@ -177,7 +177,6 @@ func TestChurn_DirectoryShrinksAfterAllKeysAreDeleted(t *testing.T) {
 }
 
 func TestStats_TellWhatASnapshotHoldsAndForHowLong(t *testing.T) {
-	testkit.SkipRaced(t, "it counts bytes that one goroutine writes")
 	inChurn(t, func(c *churn) {
 		rng := rand.New(rand.NewPCG(7, 8))
 		c.load(rng)

@@ -86,7 +86,6 @@ func checkEstimates(t *testing.T, db *stoat.DB, ks *stoat.Keyspace) {
 
 func TestEstimate_IsNearForSettledData(t *testing.T) {
 	t.Parallel()
-	testkit.SkipRaced(t, "it is about much data")
 	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = 256 << 20 })
 	ks, err := db.Keyspace("other", nil)
 	testkit.Must(t, err)

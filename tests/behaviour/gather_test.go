@@ -5,8 +5,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // churnJumpsMax is how often a scan may go on in another file when nearly every
@@ -19,7 +17,6 @@ const churnJumpsMax = gatheredKeys / 6
 const gatheredKeys = 12_000
 
 func TestGather_OverwrittenValuesLieInKeyOrderAfterARest(t *testing.T) {
-	testkit.SkipRaced(t, "it counts bytes that one goroutine writes")
 	inChurnOf(t, gatheredKeys, func(c *churn) {
 		rng := rand.New(rand.NewPCG(7, 8))
 		c.load(rng)

@@ -39,7 +39,6 @@ func checkWhole(t *testing.T, db *stoat.DB) {
 // of the keys: ascending ones pass no merge on their way to the last level.
 func TestJoin_AThousandLargeCommitsEndInFewFiles(t *testing.T) {
 	t.Parallel()
-	testkit.SkipRaced(t, "it counts bytes that one goroutine writes")
 	const n = 1000
 	for _, order := range []string{"ascending", "mixed"} {
 		t.Run(order, func(t *testing.T) {
@@ -95,7 +94,6 @@ func TestJoin_AThousandLargeCommitsEndInFewFiles(t *testing.T) {
 // order.
 func TestJoin_SlowLogOfGrowingKeysEndsInFewFiles(t *testing.T) {
 	t.Parallel()
-	testkit.SkipRaced(t, "it counts bytes that one goroutine writes")
 	const bursts = 600 // more than files are left alone
 	burst := testkit.Raced(40<<10, 10<<10)
 	const memtable = 256 << 10

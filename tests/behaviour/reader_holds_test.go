@@ -16,7 +16,6 @@ import (
 // written, flushed and merged since.
 func TestOpenTransaction_DoesNotKeepWhatItCannotSee(t *testing.T) {
 	t.Parallel()
-	testkit.SkipRaced(t, "it counts bytes that one goroutine writes")
 	synctest.Test(t, func(t *testing.T) {
 		memtable := int64(testkit.Raced(256<<10, 64<<10))
 		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.NewVolatile(), MemtableSize: memtable, Durability: stoat.Buffered})
@@ -62,7 +61,6 @@ func TestOpenTransaction_DoesNotKeepWhatItCannotSee(t *testing.T) {
 // what is written, be it in tables or in value files.
 func TestOpenTransaction_KeepsNoMoreWhenOthersWrite(t *testing.T) {
 	t.Parallel()
-	testkit.SkipRaced(t, "it counts bytes that one goroutine writes")
 	for _, size := range []int{100, 1 << 10} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			t.Parallel()

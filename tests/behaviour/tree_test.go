@@ -65,7 +65,6 @@ func checkTree(t *testing.T, db *stoat.DB, from, to int) {
 
 func TestTables_DataOfManyMemtablesSurvivesReopening(t *testing.T) {
 	t.Parallel()
-	testkit.SkipRaced(t, "it is about much data")
 	const keys = 20_000
 	fs := memfs.NewVolatile()
 	opts := &stoat.Options{FS: fs, MemtableSize: 256 << 10}

@@ -29,7 +29,7 @@ func TestCrash(t *testing.T) {
 func TestCrashTwice(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	states := dose.Size(t, dose.States, testkit.Raced(12, 2), 300)
+	states := dose.Size(t, dose.States, testkit.Raced(12, 4), 300)
 	dose.Reproduce(t, "crash-twice")
 	eachCrashState(t, seed+1_000_000, states, secondCrashes, CheckTwice)
 }

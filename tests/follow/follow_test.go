@@ -16,7 +16,7 @@ func TestFollowers(t *testing.T) {
 	seed, lives := dose.Seed(t), dose.Size(t, dose.Lives, 4, 7)
 	dose.Reproduce(t, "followers")
 	var all Work
-	testkit.Lives(t, seed, lives, func(seed uint64) (Work, error) { return RunLife(seed, testkit.Raced(600, 250)) }, all.Add)
+	testkit.Lives(t, seed, lives, func(seed uint64) (Work, error) { return RunLife(seed, 600) }, all.Add)
 	t.Logf("%+v", all)
 	if all.Cuts == 0 || all.Taken == 0 || all.Kills == 0 || all.Restarts == 0 || all.Ingests == 0 || all.Drops == 0 || all.Flushes == 0 {
 		t.Errorf("the lives came to too little: %+v", all)

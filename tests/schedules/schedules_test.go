@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/testing/dose"
-	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // TestSchedules lets writers, deleters, readers, iterators, the flusher, the
@@ -17,9 +16,8 @@ import (
 // with a model with versions.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
-	testkit.SkipRaced(t, "its threads take turns")
 	seed := dose.Seed(t)
-	n := int64(dose.Size(t, dose.Schedules, 60, 100))
+	n := int64(dose.Size(t, dose.Schedules, 150, 300))
 	dose.Reproduce(t, "schedules")
 	var next atomic.Int64
 	var mu sync.Mutex

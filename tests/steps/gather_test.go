@@ -345,7 +345,6 @@ func TestJoining_MovesTheValuesOfItsFilesAndNoOthers(t *testing.T) {
 
 func TestGathering_MovesValuesOutOfMoreFilesThanMayBeOpen(t *testing.T) {
 	t.Parallel()
-	testkit.SkipRaced(t, "there is one goroutine")
 	const files = jobs.MoveFiles + 20
 	s := newGatherSceneOf(t, 2*files, files)
 	s.disk.most = 0
@@ -436,8 +435,8 @@ func TestGathering_ValuesThatCannotBeMovedDoNotKeepItGoing(t *testing.T) {
 // makes no empty file for it.
 func TestJoining_OneDamagedValueKeepsNoOtherFilesFromBeingJoined(t *testing.T) {
 	t.Parallel()
-	testkit.SkipRaced(t, "there is one goroutine")
-	const files, valueSize = 300, 17 << 10 // a file for each commit
+	const valueSize = 17 << 10 // a file for each commit
+	files := testkit.Raced(300, 120)
 	s := &gatherScene{T: t, disk: &openCount{FS: memfs.New()}}
 	s.faults = faultfs.New(s.disk)
 	db, err := inside.Open("/db", &stoat.Options{FS: s.faults, MemtableSize: 64 << 10, Durability: stoat.Buffered}, work.Executor{Manual: true})
@@ -483,7 +482,7 @@ func TestJoining_OneDamagedValueKeepsNoOtherFilesFromBeingJoined(t *testing.T) {
 	if left > 256+3 {
 		t.Errorf("%d value files are left", left)
 	}
-	if s := db.Stats(); s.CompactedBytes > 2*files*valueSize*3/2 {
+	if s := db.Stats(); s.CompactedBytes > int64(2*files*valueSize*3/2) {
 		t.Errorf("merges wrote %d bytes for %d of values", s.CompactedBytes, 2*files*valueSize)
 	}
 	if err := db.Compact(t.Context(), stoat.CompactOptions{}); !errors.Is(err, stoat.ErrCorrupt) {

@@ -445,7 +445,6 @@ func runFullDisk(seed uint64) (err error) {
 // others from being tried, the one of everything among them, which would have written
 // nothing.
 func TestFullDisk_AllThatIsDeletedComesBackInWhateverOrder(t *testing.T) {
-	testkit.SkipRaced(t, "there is one goroutine")
 	seeds := []uint64{16, 74}
 	if !testing.Short() {
 		seeds = append(seeds, 24, 34)

@@ -29,7 +29,6 @@ func openAssembled(t *testing.T, fs vfs.FS) *inside.DB {
 
 func TestAssemble_DebtIsKnownAfterOpen(t *testing.T) {
 	t.Parallel()
-	testkit.SkipRaced(t, "there is one goroutine")
 	fs := memfs.NewVolatile()
 	d := openAssembled(t, fs)
 	for round := range 24 {

@@ -8,15 +8,12 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-
-	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // TestProse_TreeKeepsToItsCeilings counts the tree that this package belongs
 // to. With -v it prints every finding.
 func TestProse_TreeKeepsToItsCeilings(t *testing.T) {
 	t.Parallel()
-	testkit.SkipRaced(t, "it reads text")
 	tree := os.DirFS(filepath.Join("..", "..", ".."))
 	if _, err := fs.Stat(tree, "bench/go.mod"); err != nil {
 		t.Skip("this is not the whole tree: a downloaded module lacks the modules below it")
