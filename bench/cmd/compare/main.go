@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/bench/internal/comparison"
+	"github.com/stoatdb/stoat/bench/internal/report"
 	"github.com/stoatdb/stoat/bench/internal/stores"
 	"github.com/stoatdb/stoat/bench/internal/workload"
 )
@@ -174,6 +175,7 @@ func compare(ctx context.Context, f flags) error {
 	}
 	runner := &comparison.Runner{
 		Plan: plan, Record: w, Progress: comparison.NewProgress(os.Stderr), JobLimit: p.jobLimit,
+		PassOver: report.OutOfContention,
 		Deadline: time.Now().Add(f.budget),
 	}
 	left, err := runner.Run(ctx)

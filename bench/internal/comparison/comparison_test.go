@@ -56,12 +56,7 @@ func testRunner(t *testing.T, p Plan, path string) *Runner {
 	}
 	t.Cleanup(func() { _ = null.Close() })
 	// Measuring the machine takes longer than these tests.
-	if len(w.Record.Limits) == 0 {
-		if err := w.AddLimits(map[string]float64{"none": 0}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return &Runner{Plan: p, Record: w, Progress: NewProgress(null), JobLimit: time.Minute}
+	return &Runner{Plan: p, Record: w, Progress: NewProgress(null), SkipLimits: true, JobLimit: time.Minute}
 }
 
 func run(t *testing.T, r *Runner) (left int) {
@@ -98,15 +93,40 @@ func TestRun_StoresTakeTurnsAtEachWorkload(t *testing.T) {
 	}
 }
 
-func TestRun_MeasuresTheMachineOnce(t *testing.T) {
+func TestRun_MeasuresTheMachineEachTime(t *testing.T) {
 	r := testRunner(t, testPlan(t, "bbolt,open,128"), filepath.Join(t.TempDir(), "r.jsonl"))
 	r.Plan.Workloads = nil
-	r.Record.Record.Limits = nil
+	r.SkipLimits = false
 	run(t, r)
 	run(t, r)
 	limits := r.Record.Record.Limits
-	if len(limits) != 1 || limits[0]["memory_copy_gb_per_s"] <= 0 {
-		t.Errorf("limits %v, want those of the machine, once", limits)
+	if len(limits) != 2 || limits[0]["memory_copy_gb_per_s"] <= 0 || limits[1]["memory_copy_gb_per_s"] <= 0 {
+		t.Errorf("limits %v, want those of the machine, twice", limits)
+	}
+}
+
+func TestRun_PassesOverJobs(t *testing.T) {
+	p := testPlan(t, "bbolt,populate,open,128")
+	p.Repeats = 2
+	r := testRunner(t, p, filepath.Join(t.TempDir(), "r.jsonl"))
+	const reason = "far behind: " + OutOfContention
+	r.PassOver = func(rec *Record, j workload.Job) string {
+		if j.Repeat == 2 && j.Workload == "populate" && len(rec.Results) == 2 {
+			return reason
+		}
+		return ""
+	}
+	run(t, r)
+	got := r.Record.Record.Results
+	if len(got) != 4 || got[2].Status != workload.Skipped || got[2].Detail != reason {
+		t.Fatalf("results %+v, want the third skipped: %s", got, reason)
+	}
+	// The open of the second repeat uses the database of the first one.
+	if got[3].Status != workload.OK {
+		t.Errorf("the open is %s: %s, want ok", got[3].Status, got[3].Detail)
+	}
+	if left := p.Missing(r.Record.Record); left != 0 {
+		t.Errorf("%d steps are left, want none", left)
 	}
 }
 

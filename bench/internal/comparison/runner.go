@@ -20,6 +20,12 @@ type Runner struct {
 	Record   *Writer
 	Progress *Progress
 
+	// PassOver returns why a job does not run in a later repeat, or "". Nil runs all jobs.
+	PassOver func(*Record, workload.Job) string
+
+	// SkipLimits leaves out the limits of the machine.
+	SkipLimits bool
+
 	// JobLimit is the longest time for one job.
 	JobLimit time.Duration
 
@@ -106,9 +112,10 @@ func (r *Runner) take(ctx context.Context, s Step) error {
 	return err
 }
 
-// limits measures the machine, once in a run.
+// limits measures the machine. A run that resumes does so again, because the machine may
+// have changed.
 func (r *Runner) limits(ctx context.Context) error {
-	if len(r.Record.Record.Limits) > 0 {
+	if r.SkipLimits {
 		return nil
 	}
 	t := task{Limits: &limitsTask{
@@ -135,6 +142,11 @@ func (r *Runner) step(ctx context.Context, s Step) (workload.Result, error) {
 	if reason := needless(s); reason != "" {
 		result.Detail = reason
 		return result, nil
+	}
+	if r.PassOver != nil {
+		if result.Detail = r.PassOver(r.Record.Record, s.Job); result.Detail != "" {
+			return result, nil
+		}
 	}
 	if err := r.enoughSpace(s); err != nil {
 		result.Detail = err.Error()
@@ -168,6 +180,10 @@ const (
 
 	// LoadEnded begins the reason of a step whose load failed.
 	LoadEnded = "its load ended "
+
+	// OutOfContention ends the reason of a step of a later repeat whose store was too far
+	// behind in the repeats before.
+	OutOfContention = "out of contention"
 )
 
 // needless returns why a step is skipped: a variant treats this dataset like the

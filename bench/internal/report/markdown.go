@@ -82,6 +82,9 @@ func scoreText(rec *comparison.Record) string {
 	if skipped, all := skippedPairs(rec); skipped > 0 {
 		text += fmt.Sprintf(" %d of %d pairs of a store and a workload were skipped.", skipped, all)
 	}
+	if n := spared(rec); n > 0 {
+		text += fmt.Sprintf(" In %d jobs a peer did not run again, because no target compares with it or it was more than %d × as far as the best peer before.", n, inContention)
+	}
 	return text
 }
 
@@ -243,7 +246,7 @@ func troubles(rec *comparison.Record) []workload.Result {
 			// Many jobs of a store share one reason.
 			id = r.Job.Store + r.Detail
 		}
-		if r.Detail == "" || seen[id] {
+		if r.Detail == "" || seen[id] || isOutOfContention(r) {
 			continue
 		}
 		seen[id] = true

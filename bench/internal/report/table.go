@@ -20,6 +20,9 @@ type Cell struct {
 	Median, Min, Max float64 // if the status is OK
 	Repeats          int
 	Samples          map[int]float64 // the figure of each repeat
+
+	// Behind: the store was too far behind to run in every repeat.
+	Behind bool
 }
 
 // ok returns whether the cell has a figure.
@@ -157,6 +160,8 @@ func (c results) cell(row Row, store string) Cell {
 	for _, r := range c.byJob[jobName{store, row.Workload, row.Data}] {
 		value, has := r.Metrics[row.Metric]
 		switch {
+		case isOutOfContention(r):
+			cell.Behind = true
 		case r.Status == workload.Wrong:
 			return Cell{Store: store, Status: workload.Wrong, Detail: r.Detail}
 		case r.Status != workload.OK:
@@ -207,7 +212,7 @@ func (c results) line(row Row) Line {
 		if cell.Median > 0 {
 			l.Spread = max(l.Spread, (cell.Max-cell.Min)/cell.Median)
 		}
-		if !isOurs(store) && (l.Best < 0 || better(row, cell.Median, l.Cells[l.Best].Median)) {
+		if !isOurs(store) && (l.Best < 0 || ahead(row, cell, l.Cells[l.Best])) {
 			l.Best = len(l.Cells) - 1
 		}
 	}
@@ -219,6 +224,15 @@ func (c results) line(row Row) Line {
 	l.Missing = c.missing(row)
 	c.judge(&l, mine)
 	return l
+}
+
+// ahead returns whether a peer is ahead of another one. A peer that ran in every repeat is
+// ahead of one that was too far behind to do so.
+func ahead(row Row, a, b Cell) bool {
+	if row.Target.Kind == Ratio && a.Behind != b.Behind {
+		return b.Behind
+	}
+	return better(row, a.Median, b.Median)
 }
 
 func better(row Row, a, b float64) bool {
