@@ -14,9 +14,9 @@ import (
 // repeats. Repeats of one run differ by less.
 const inContention = 2
 
-// OutOfContention returns why a peer does not run a job of a later repeat: in the repeats
-// so far it was too far from the best peer in every row whose target compares with peers.
-// It returns "" for a job that must run.
+// OutOfContention returns why a peer does not run a job of a later repeat, or "" if it must
+// run. The reason is that so far it was too far from the best peer in every row whose
+// target compares with peers.
 //
 // A target needs the repeats of the best peer only, so this saves hours and changes no
 // verdict.
