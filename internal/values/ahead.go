@@ -163,7 +163,7 @@ func (a *Ahead) fetch(n int) {
 	var room [AheadSize]extent
 	found := room[:0]
 	for i := range a.reads[:n] {
-		if x := &a.reads[i]; x.at != 0 && !x.verified {
+		if x := &a.reads[i]; x.at != 0 && !x.verified && !x.v.advised.has(x.at, x.at+x.length) {
 			found = append(found, extent{x.v, x.at, x.length})
 		}
 	}
@@ -183,10 +183,7 @@ func (a *Ahead) find() {
 // more at once. A scan will need it, and each request is a system call, even for data in
 // memory. Two goroutines that scan the file at once only make more requests.
 func (v *view) advise(from, to int64) {
-	start, before := v.advised.get()
-	if from >= start && to <= before {
-		return
-	}
+	_, before := v.advised.get()
 	if from >= before-prefetchGap && from <= before+prefetchGap && before > 0 {
 		to = max(to, min(from+fetchAhead, v.end))
 	}
@@ -208,6 +205,12 @@ const (
 func (a *advice) get() (from, to int64) {
 	p := a.pages.Load()
 	return int64(p>>adviceBits) << adviceShift, int64(p&(1<<adviceBits-1)) << adviceShift
+}
+
+// has returns whether [from, to) is in the range.
+func (a *advice) has(from, to int64) bool {
+	start, end := a.get()
+	return from >= start && to <= end
 }
 
 func (a *advice) set(from, to int64) {

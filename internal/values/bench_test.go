@@ -24,14 +24,17 @@ func benchValues(size int) []stored {
 }
 
 // benchFile writes values to a file of the operating system and opens it.
-func benchFile(b *testing.B, values []stored) *Reader {
+func benchFile(b *testing.B, values []stored) *Reader { return benchFileOf(b, testNum, values) }
+
+// benchFileOf is benchFile for a file with that number.
+func benchFileOf(b *testing.B, num base.FileNum, values []stored) *Reader {
 	fs := vfs.OS()
 	f, err := fs.Create(fs.Join(b.TempDir(), "w"), vfs.CatValue)
 	if err != nil {
 		b.Fatal(err)
 	}
-	props := benchWrite(b, f, values)
-	r, err := Open(f, props.Size, testNum, testSalt, "w")
+	props := benchWrite(b, f, num, values)
+	r, err := Open(f, props.Size, num, testSalt, "w")
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -43,8 +46,8 @@ func benchFile(b *testing.B, values []stored) *Reader {
 	return r
 }
 
-func benchWrite(b *testing.B, f vfs.File, values []stored) Properties {
-	w, err := NewWriter(f, WriterOptions{Num: testNum, Salt: testSalt})
+func benchWrite(b *testing.B, f vfs.File, num base.FileNum, values []stored) Properties {
+	w, err := NewWriter(f, WriterOptions{Num: num, Salt: testSalt})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -73,7 +76,7 @@ func BenchmarkBuild(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				benchWrite(b, f, values)
+				benchWrite(b, f, testNum, values)
 				if err := f.Close(); err != nil {
 					b.Fatal(err)
 				}
@@ -171,6 +174,69 @@ func BenchmarkFirstGet(b *testing.B) {
 				i++
 			}
 		})
+	}
+}
+
+// BenchmarkFirstScan reads the values of several files in turn, as a scan does. The memory of
+// the system has the files, but none of their values is verified.
+func BenchmarkFirstScan(b *testing.B) {
+	for _, files := range []int{1, 24} {
+		for _, size := range []int{1 << 10, 16 << 10} {
+			b.Run(fmt.Sprintf("%d-files/%d", files, size), func(b *testing.B) {
+				all := make([]filed, benchBytes/size/files*files)
+				readers := make([]*Reader, files)
+				values := benchValues(size)
+				for n := range readers {
+					var some []stored
+					for i := n; i < len(all); i += files {
+						some = append(some, values[i])
+					}
+					readers[n] = benchFileOf(b, base.FileNum(n+1), some)
+					for k, s := range some {
+						all[n+k*files] = filed{s, readers[n]}
+					}
+				}
+				for b.Loop() {
+					benchScan(b, all)
+					b.StopTimer()
+					for _, r := range readers {
+						if err := r.DropPages(); err != nil {
+							b.Fatal(err)
+						}
+					}
+					b.StartTimer()
+				}
+				b.ReportMetric(float64(b.Elapsed())/float64(b.N*len(all)), "ns/value")
+			})
+		}
+	}
+}
+
+// benchScan reads the ends of all values, in rounds.
+func benchScan(b *testing.B, all []filed) {
+	var a Ahead
+	defer a.Clear()
+	const length = 32
+	for ; len(all) > 0; all = all[min(length, len(all)):] {
+		round := all[:min(length, len(all))]
+		a.Begin()
+		for i := range round {
+			a.Add(round[i].r, &round[i].p, round[i].key, round[i].seq)
+		}
+		a.Load(length)
+		for i := range round {
+			s := &round[i]
+			v, ok := a.Get(i, nil)
+			if !ok {
+				var err error
+				if v, err = s.r.Get(s.p, s.key, s.seq, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if v[0] != s.value[0] || v[len(v)-1] != s.value[len(v)-1] {
+				b.Fatal("wrong value")
+			}
+		}
 	}
 }
 

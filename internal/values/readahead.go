@@ -4,116 +4,231 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/fault"
 )
 
 const (
-	// readaheadMin and readaheadMax are how many bytes a readahead may be before the
-	// scan. It begins with the least, and doubles it at each start.
+	// readaheadMin and readaheadMax are how many bytes a readahead may be before the scan,
+	// in all files together. It begins with the least, and doubles it at each start.
 	readaheadMin = 1 << 20
 	readaheadMax = 4 << 20
-	// readaheadLead is the number of bytes that it leaves to the scan when the scan
-	// has caught up. Each then verifies a part of the file.
+
+	// readaheadTurn is the number of bytes that it verifies in a file before the next file.
+	readaheadTurn = fetchAhead
+
+	// readaheadLead is the number of bytes that it leaves to the scan when the scan has
+	// caught up, in all files together. Both then verify a part.
 	readaheadLead = 128 << 10
+
+	// readaheadRounds is how many rounds of unverified records come before a readahead.
+	// Short scans need none.
+	readaheadRounds = 2
+
+	// laneCount is the number of files that a readahead follows at once. A file has one of
+	// laneWays lanes, which its number tells.
+	laneCount = 128
+	laneWays  = 4
+
+	// laneRest is the number of rounds without a record of a file after which the
+	// readahead leaves the file.
+	laneRest = 8
 )
 
-// A readahead fetches and verifies the records ahead of a scan in file order, on a
-// goroutine of its own. The scan then finds them verified. It only improves speed: the
-// scan verifies a record that the readahead has not reached, and reports its damage.
-// The zero value is ready.
+// A readahead fetches and verifies the records ahead of a scan, on a goroutine of its own.
+// The scan then finds them verified. It only improves speed: the scan verifies a record that
+// the readahead has not reached, and reports its damage.
+//
+// The values that a scan reads one after the other lie in several files, because each flush
+// and each merge writes files of its own. Within a file they are in the order of their
+// keys. So the readahead has a lane for each file, and works on the files in turn. The zero
+// value is ready.
 type readahead struct {
-	v     *view // the file of the last round
-	next  int64 // end of the records of the last round
-	ahead int64 // how far before the scan the goroutine may be, 0 if the scan is not in order
+	unverified int // rounds in a row with unverified records, before there are lanes
 
-	started bool         // a goroutine may run
-	until   atomic.Int64 // where the goroutine ends
-	running atomic.Bool
+	started bool        // a goroutine may run
+	running atomic.Bool // set by the scan, cleared by the goroutine
 	stopped atomic.Bool
 	ended   sync.WaitGroup
+
+	mu sync.Mutex // guards what follows, except that only the scan sets lanes
+
+	lanes  *[laneCount]lane // nil before the scan needs them
+	rounds int
+	ahead  int64 // how far before the scan the goroutine may be
+	turn   int   // the lane that had the last turn
+}
+
+// A lane is a file of a readahead.
+type lane struct {
+	v       *view
+	scan    int64 // end of the last record that the scan came to
+	round   int   // of that record
+	inOrder bool  // that record followed the one before it
+	damaged bool  // the readahead met damage
+
+	at      int64 // end of the last record that the readahead passed
+	fetched int64 // end of what it has read from the file
+	skip    int64 // where it begins to verify
 }
 
 // round tells of the records of a round, which reads has in the order of the scan, and of
-// which missing are not verified. A second round in file order starts the goroutine, if
-// there is another processor for it.
+// which missing are not verified. It starts the goroutine if the round goes on in most of its
+// files where earlier rounds ended, and if there is another processor.
 func (ra *readahead) round(reads []aheadRead, missing int, processors func() int) {
-	if missing == 0 && ra.ahead == 0 {
-		ra.v = nil // a scan of verified records needs none, and short ones are many
+	if ra.lanes == nil {
+		if missing == 0 {
+			ra.unverified = 0
+			return
+		}
+		if ra.unverified++; ra.unverified < readaheadRounds || processors() < 2 {
+			return
+		}
+		ra.lanes = new([laneCount]lane)
+	}
+	if !ra.note(reads) || missing == 0 || ra.running.Load() {
 		return
 	}
-	first, last := edges(reads)
-	if last == nil || last.v.sealed != nil {
-		ra.v, ra.ahead = nil, 0
-		return
-	}
-	inOrder := first.v == last.v && last.v == ra.v && first.at >= ra.next && first.at-ra.next <= prefetchGap
-	if last.v != ra.v {
-		ra.stop() // it is in another file
-	}
-	ra.v, ra.next = last.v, last.at+last.length
-	if !inOrder {
-		ra.ahead = 0
-		return
-	}
-	ra.until.Store(min(ra.next+ra.ahead, ra.v.end))
-	if missing == 0 || ra.running.Load() || ra.next >= ra.v.end || processors() < 2 {
-		return
-	}
+	ra.mu.Lock()
 	ra.ahead = min(max(2*ra.ahead, readaheadMin), readaheadMax)
-	ra.until.Store(min(ra.next+ra.ahead, ra.v.end))
+	ra.mu.Unlock()
 	ra.started = true
 	ra.running.Store(true)
-	r, v, at := last.v.r, last.v, first.at
 	ra.ended.Go(func() {
 		defer ra.running.Store(false)
 		// A scan that meets the same error reports it.
-		_ = fault.Guard(func() error { return ra.verify(r, v, at) })
+		_ = fault.Guard(ra.run)
 	})
 }
 
-// edges returns the first and the last of the reads that have a place in a file.
-func edges(reads []aheadRead) (first, last *aheadRead) {
+// note notes where the scan is in each file. It returns whether the round goes on in most of
+// its files.
+func (ra *readahead) note(reads []aheadRead) bool {
+	ra.mu.Lock()
+	defer ra.mu.Unlock()
+	ra.rounds++
+	files, goOn := 0, 0
 	for i := range reads {
-		if x := &reads[i]; x.at != 0 {
-			if last = x; first == nil {
-				first = x
+		x := &reads[i]
+		if x.at == 0 || x.v.sealed != nil {
+			continue
+		}
+		l := ra.lane(x.v)
+		follows := x.at >= l.scan && x.at-l.scan <= prefetchGap
+		if !follows {
+			l.at, l.fetched = 0, 0
+		}
+		if l.round < ra.rounds {
+			files++
+			if follows {
+				goOn++
 			}
 		}
+		l.scan, l.round, l.inOrder = x.at+x.length, ra.rounds, follows
 	}
-	return first, last
+	if 2*goOn <= files {
+		ra.ahead = 0
+		return false
+	}
+	return true
 }
 
-// stop ends the goroutine and waits for it. The file may be unmapped afterwards.
-func (ra *readahead) stop() {
-	ra.v, ra.next, ra.ahead = nil, 0, 0
-	if !ra.started {
-		return
-	}
-	ra.stopped.Store(true)
-	ra.ended.Wait()
-	ra.stopped.Store(false)
-	ra.started = false
-}
-
-// verify fetches and verifies the records from offset at on, until it is far enough before
-// the scan. It ends at a damaged record, and at a chunked one, which is read in parts.
-func (ra *readahead) verify(r *Reader, v *view, at int64) error {
-	fetched, skip := at, at+readaheadLead
-	for at < ra.until.Load() && !ra.stopped.Load() {
-		if scan := r.next.Load(); scan >= at && scan < v.end {
-			at, skip = scan, scan+readaheadLead
+// lane returns the lane of a file. A file without one takes the lane that has rested for the
+// longest time.
+func (ra *readahead) lane(v *view) *lane {
+	var oldest *lane
+	for i := range base.FileNum(laneWays) {
+		l := &ra.lanes[(v.num+i)%laneCount]
+		if l.v == v {
+			return l
 		}
-		h, err := r.fetchAhead(v, at, &fetched)
-		if err != nil || h.chunked() {
+		if oldest == nil || l.round < oldest.round {
+			oldest = l
+		}
+	}
+	*oldest = lane{v: v}
+	return oldest
+}
+
+// stop ends the goroutine and waits for it. The files may be unmapped afterwards.
+func (ra *readahead) stop() {
+	if ra.started {
+		ra.stopped.Store(true)
+		ra.ended.Wait()
+		ra.stopped.Store(false)
+		ra.started = false
+	}
+	ra.unverified, ra.lanes, ra.ahead = 0, nil, 0
+}
+
+// run gives the lanes their turns, until the readahead is far enough in all of them.
+func (ra *readahead) run() error {
+	for !ra.stopped.Load() {
+		l, until := ra.next()
+		if l.v == nil {
+			return nil
+		}
+		err := ra.verify(&l, until)
+		ra.mu.Lock()
+		if now := &ra.lanes[ra.turn]; now.v == l.v && now.scan >= l.scan {
+			now.at, now.fetched, now.damaged = l.at, l.fetched, err != nil
+		}
+		ra.mu.Unlock()
+	}
+	return nil
+}
+
+// next returns a copy of the lane that has the next turn, and where that ends. The lane has
+// no file if there is nothing to do.
+func (ra *readahead) next() (l lane, until int64) {
+	ra.mu.Lock()
+	defer ra.mu.Unlock()
+	n := int64(0)
+	for i := range ra.lanes {
+		if ra.follows(&ra.lanes[i]) {
+			n++
+		}
+	}
+	if n == 0 {
+		return lane{}, 0
+	}
+	for range ra.lanes {
+		ra.turn = (ra.turn + 1) % laneCount
+		l := &ra.lanes[ra.turn]
+		if !ra.follows(l) {
+			continue
+		}
+		if l.at < l.scan {
+			l.at, l.skip = l.scan, l.scan+readaheadLead/n
+		}
+		if end := min(l.scan+ra.ahead/n, l.v.end); l.at < end {
+			return *l, min(end, max(l.at, l.skip)+readaheadTurn)
+		}
+	}
+	return lane{}, 0
+}
+
+// follows returns whether the readahead follows the scan in a lane.
+func (ra *readahead) follows(l *lane) bool {
+	return l.inOrder && !l.damaged && ra.rounds-l.round < laneRest
+}
+
+// verify fetches and verifies the records of a lane up to offset until. It passes over chunked
+// records, which are read in parts and may be large.
+func (ra *readahead) verify(l *lane, until int64) error {
+	v := l.v
+	for l.at < until && !ra.stopped.Load() {
+		h, err := v.r.fetchAhead(v, l.at, &l.fetched)
+		if err != nil {
 			return err
 		}
-		if at >= skip && !v.marks.has(at) {
-			if err := h.checkRecord(r.salt, at, v.data[at:at+h.size()]); err != nil {
+		if !h.chunked() && l.at >= l.skip && !v.marks.has(l.at) {
+			if err := h.checkRecord(v.r.salt, l.at, v.data[l.at:l.at+h.size()]); err != nil {
 				return err
 			}
-			v.marks.set(at)
+			v.marks.set(l.at)
 		}
-		at += h.size()
+		l.at += h.size()
 	}
 	return nil
 }

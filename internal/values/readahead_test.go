@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/testing/noise"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // inFileOrder returns values for a file of a few MiB.
@@ -67,7 +69,7 @@ func TestReadahead_OneProcessorIsLeftToTheScan(t *testing.T) {
 	}
 }
 
-func TestReadahead_TwoRoundsInFileOrderVerifyWhatFollows(t *testing.T) {
+func TestReadahead_ThreeRoundsInFileOrderVerifyWhatFollows(t *testing.T) {
 	t.Parallel()
 	values := inFileOrder()
 	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt})
@@ -75,24 +77,26 @@ func TestReadahead_TwoRoundsInFileOrderVerifyWhatFollows(t *testing.T) {
 	var a Ahead
 	defer a.Clear()
 	verified := func() int { return verifiedOf(r, values) }
-	loadRound(&a, r, values[:AheadSize])
-	if untilEnded(t, &a); verified() != 0 {
-		t.Errorf("one round verified %d values ahead", verified())
+	for n := 1; n <= 2; n++ {
+		loadRound(&a, r, values[n*AheadSize:(n+1)*AheadSize])
+		if untilEnded(t, &a); verified() != 0 {
+			t.Errorf("%d rounds verified %d values ahead", n, verified())
+		}
 	}
-	loadRound(&a, r, values[AheadSize:2*AheadSize])
+	loadRound(&a, r, values[3*AheadSize:4*AheadSize])
 	untilEnded(t, &a)
 	n := verified()
 	if n < 500 || n > 2000 {
 		t.Errorf("%d values are verified ahead, want about %d bytes", n, readaheadMin)
 	}
-	loadRound(&a, r, values[2*AheadSize:3*AheadSize])
+	loadRound(&a, r, values[4*AheadSize:5*AheadSize])
 	mustHave(t, r, values)
 
 	// Rounds that jump start nothing.
+	a.Clear()
 	if err := r.DropPages(); err != nil {
 		t.Fatal(err)
 	}
-	a.Clear()
 	for _, from := range []int{2000, 1000, 2500, 0} {
 		loadRound(&a, r, values[from:from+AheadSize])
 		untilEnded(t, &a)
@@ -102,37 +106,117 @@ func TestReadahead_TwoRoundsInFileOrderVerifyWhatFollows(t *testing.T) {
 	}
 }
 
+// A filed value is one with the reader of its file.
+type filed struct {
+	stored
+	r *Reader
+}
+
+// inFiles returns values in the order of a scan. They lie in turn in the files of these
+// numbers. A byte of value number wrong is flipped, unless that is negative.
+func inFiles(t *testing.T, wrong int, nums ...base.FileNum) []filed {
+	t.Helper()
+	all := inFileOrder()
+	found := make([]filed, len(all))
+	for n, num := range nums {
+		var values []stored
+		for i := n; i < len(all); i += len(nums) {
+			values = append(values, all[i])
+		}
+		data, _ := mustWrite(t, values, WriterOptions{Num: num, Salt: testSalt})
+		if wrong >= 0 && wrong%len(nums) == n {
+			p := values[wrong/len(nums)].p
+			data[p.Offset+p.Length()/2] ^= 4
+		}
+		f := mustCreate(t, memfs.NewVolatile(), "r")
+		if _, err := f.WriteAt(data, 0); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Open(f, int64(len(data)), num, testSalt, "r")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = r.Close() })
+		for k, s := range values {
+			found[n+k*len(nums)] = filed{s, r}
+		}
+	}
+	return found
+}
+
+// loadFiled is loadRound for values in several files.
+func loadFiled(a *Ahead, round []filed) {
+	a.Begin()
+	for _, s := range round {
+		a.Add(s.r, &s.p, s.key, s.seq)
+	}
+	a.load(AheadSize, func() int { return 2 })
+}
+
+func TestReadahead_FollowsAScanInEachOfItsFiles(t *testing.T) {
+	t.Parallel()
+	nums := make([]base.FileNum, 20)
+	for i := range nums {
+		nums[i] = base.FileNum(100 + 3*i)
+	}
+	values := inFiles(t, -1, nums...)
+	var a Ahead
+	defer a.Clear()
+	const rounds = 4 // the last one knows where the scan is in each file
+	for n := range rounds {
+		loadFiled(&a, values[n*AheadSize:(n+1)*AheadSize])
+	}
+	untilEnded(t, &a)
+	verified := map[*Reader]int{}
+	for _, s := range values[rounds*AheadSize:] {
+		if s.r.v.Load().marks.has(s.p.Offset) {
+			verified[s.r]++
+		}
+	}
+	for i, num := range nums {
+		if n := verified[values[i].r]; n < 20 || n > 90 {
+			t.Errorf("%d values are verified ahead in file %d, want a twentieth of %d bytes or more", n, num, readaheadMin)
+		}
+	}
+}
+
+// inOneLane are the numbers of files for which a readahead has too few lanes.
+var inOneLane = [...]base.FileNum{1, 1 + laneCount, 1 + 2*laneCount, 1 + 3*laneCount, 1 + 4*laneCount, 1 + 5*laneCount}
+
 // A byte of each value is flipped in turn. A scan must report it, and find all others,
 // however far the readahead is.
 func TestReadahead_TheScanReportsEachDamagedValue(t *testing.T) {
 	t.Parallel()
-	values := inFileOrder()
-	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt})
-	for _, wrong := range []int{0, 63, 64, 150, 300, 1000, 2999} {
-		damaged := bytes.Clone(data)
-		damaged[values[wrong].p.Offset+values[wrong].p.Length()/2] ^= 4
-		r := mustOpen(t, damaged, testSalt)
-		var a Ahead
-		for from := 0; from < len(values); from += AheadSize {
-			round := values[from:min(from+AheadSize, len(values))]
-			loadRound(&a, r, round)
-			for i, s := range round {
-				got, ok := a.Get(i, nil)
-				if !ok {
-					var err error
-					if got, err = r.Get(s.p, s.key, s.seq, nil); (err != nil) != (from+i == wrong) {
-						t.Fatalf("value %d of a file with damage in value %d: %v", from+i, wrong, err)
+	for name, nums := range map[string][]base.FileNum{
+		"one file":                        {1},
+		"several files":                   {1, 2, 3, 5, 8},
+		"more files than lanes":           inOneLane[:],
+		"files of which some share lanes": append(inOneLane[:], 2, 3, 70),
+	} {
+		for _, wrong := range []int{-1, 0, 63, 64, 150, 300, 1000, 2999} {
+			values := inFiles(t, wrong, nums...)
+			var a Ahead
+			for from := 0; from < len(values); from += AheadSize {
+				round := values[from:min(from+AheadSize, len(values))]
+				loadFiled(&a, round)
+				for i, s := range round {
+					got, ok := a.Get(i, nil)
+					if !ok {
+						var err error
+						if got, err = s.r.Get(s.p, s.key, s.seq, nil); (err != nil) != (from+i == wrong) {
+							t.Fatalf("%s: value %d with damage in value %d: %v", name, from+i, wrong, err)
+						}
+					}
+					if from+i != wrong && !bytes.Equal(got, s.value) {
+						t.Fatalf("%s: value %d is wrong", name, from+i)
+					}
+					if ok && from+i == wrong {
+						t.Fatalf("%s: the damaged value %d was taken for verified", name, wrong)
 					}
 				}
-				if from+i != wrong && !bytes.Equal(got, s.value) {
-					t.Fatalf("value %d is wrong", from+i)
-				}
-				if ok && from+i == wrong {
-					t.Fatalf("the damaged value %d was taken for verified", wrong)
-				}
 			}
+			a.Clear()
 		}
-		a.Clear()
 	}
 }
 
