@@ -169,6 +169,7 @@ func sizedSection(data, title string, b bounds) Section {
 		row("get, p99 of 1 goroutine, µs", "get", "get_1_p99_us", Target{}),
 		row("get, objects allocated", "get", "get_allocations", absolute(0)),
 		row("first scan of a process, whole values, ns per key", "first-scan", "first_whole_ns", ratio(0.9)),
+		row("open and first scan of a process, whole values, ms", "first-scan", "first_whole_with_open_ms", Target{}),
 		row("scan, whole values, warm, ns per key", "scan", "scan_whole_ns", b.scan),
 		row("scan right after the load, whole values, ns per key", "populate", "fresh_whole_ns", own(1.5)),
 		row("scan right after reopening the load, whole values, ns per key", "reopen", "reopened_1_ns", ratio(1)),

@@ -36,10 +36,12 @@ func (r *Run) onePass(phase scanPhase, cold bool) error {
 	present := r.population.Present()
 	c := r.config(false, oneReader)
 	c.Cold = cold
+	opened := time.Now()
 	s, err := r.open(c)
 	if err != nil {
 		return err
 	}
+	openTook := time.Since(opened)
 	w, err := r.newWalk(s, present)
 	if err != nil {
 		return errors.Join(err, s.Close())
@@ -53,6 +55,7 @@ func (r *Run) onePass(phase scanPhase, cold bool) error {
 		return errors.Join(fmt.Errorf("%s: %w", phase.name, err), s.Close())
 	}
 	r.set(phase.name+"_ns", nanosPerOp(n, took))
+	r.set(phase.name+"_with_open_ms", (openTook+took).Seconds()*1e3)
 	if phase.whole {
 		r.set(phase.name+"_mb_per_s", r.population.UserBytes(n)/took.Seconds()/megabyte)
 	}
