@@ -332,7 +332,7 @@ func (it Iterator) loadAhead(c *core, round uint64, at, n int) bool {
 			c.ahead.Add(nil, nil, 0)
 		}
 	}
-	c.ahead.Load(c.prefetch)
+	c.ahead.LoadScan(c.prefetch)
 	return true
 }
 

@@ -97,6 +97,9 @@ func (a *Ahead) Add(pointer, key []byte, seq base.SeqNum) {
 // Load finds the added values; see values.Ahead.Load.
 func (a *Ahead) Load(fetch int) (missing int) { return a.values.Load(fetch) }
 
+// LoadScan is Load for the next values of a scan; see values.Ahead.LoadScan.
+func (a *Ahead) LoadScan(fetch int) (missing int) { return a.values.LoadScan(fetch) }
+
 // Get returns the value of the i-th added entry. If it returns false, the caller must use
 // View.Value.
 func (a *Ahead) Get(i int, arena *codec.Arena) ([]byte, bool) { return a.values.Get(i, arena) }

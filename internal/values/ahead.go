@@ -86,13 +86,35 @@ func (a *Ahead) Add(r *Reader, p *Pointer, key []byte, seq base.SeqNum) {
 // Load finds the added values. Among the first fetch values it starts to read from the
 // file those that may not be in memory. It does not wait for them. It returns how many
 // of the added values are not verified.
-func (a *Ahead) Load(fetch int) (missing int) { return a.load(fetch, processors) }
+func (a *Ahead) Load(fetch int) (missing int) {
+	if missing = a.lookUp(); missing > 0 && fetch > 0 {
+		a.fetch(min(fetch, a.n))
+	}
+	return missing
+}
+
+// LoadScan is Load for the next values of a scan. It may start a readahead, if fetch is not
+// zero.
+func (a *Ahead) LoadScan(fetch int) (missing int) { return a.loadScan(fetch, processors) }
 
 // processors returns on how many processors goroutines run.
 func processors() int { return runtime.GOMAXPROCS(0) }
 
-// load is Load on a machine with so many processors.
-func (a *Ahead) load(fetch int, processors func() int) (missing int) {
+// loadScan is LoadScan on a machine with so many processors.
+func (a *Ahead) loadScan(fetch int, processors func() int) (missing int) {
+	missing = a.lookUp()
+	if fetch == 0 {
+		return missing
+	}
+	a.forward.round(a.reads[:a.n], missing, processors)
+	if missing > 0 {
+		a.fetch(min(fetch, a.n))
+	}
+	return missing
+}
+
+// lookUp finds the added values that are verified. It returns how many are not.
+func (a *Ahead) lookUp() (missing int) {
 	a.used = max(a.used, a.n)
 	a.placeAll()
 	for i := range a.reads[:a.n] {
@@ -113,12 +135,6 @@ func (a *Ahead) load(fetch int, processors func() int) (missing int) {
 	}
 	a.touched += sum
 	a.find()
-	if fetch > 0 {
-		a.forward.round(a.reads[:a.n], missing, processors)
-	}
-	if missing > 0 && fetch > 0 {
-		a.fetch(min(fetch, a.n))
-	}
 	return missing
 }
 

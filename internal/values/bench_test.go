@@ -223,7 +223,7 @@ func benchScan(b *testing.B, all []filed) {
 		for i := range round {
 			a.Add(round[i].r, &round[i].p, round[i].key, round[i].seq)
 		}
-		a.Load(length)
+		a.LoadScan(length)
 		for i := range round {
 			s := &round[i]
 			v, ok := a.Get(i, nil)

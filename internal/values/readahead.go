@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	// readaheadMin and readaheadMax are how many bytes a readahead may be before the scan,
-	// in all files together. It begins with the least, and doubles it at each start.
+	// readaheadMin and readaheadMax are how many bytes a readahead may be before the scan, in
+	// all files together. It begins with the least, and doubles it at each start. It reads
+	// each file in pieces of fetchAhead, so it may read more than it verifies.
 	readaheadMin = 1 << 20
 	readaheadMax = 4 << 20
 
@@ -44,16 +45,20 @@ const (
 // keys. So the readahead has a lane for each file, and works on the files in turn. The zero
 // value is ready.
 type readahead struct {
-	unverified int // rounds in a row with unverified records, before there are lanes
+	unverified int // rounds in a row with unverified records, before there is a course
 
 	started bool        // a goroutine may run
 	running atomic.Bool // set by the scan, cleared by the goroutine
 	stopped atomic.Bool
 	ended   sync.WaitGroup
 
-	mu sync.Mutex // guards what follows, except that only the scan sets lanes
+	mu      sync.Mutex // guards what follows, except that only the scan sets course
+	*course            // nil before the scan needs it
+}
 
-	lanes  *[laneCount]lane // nil before the scan needs them
+// A course is what a readahead knows about a scan.
+type course struct {
+	lanes  [laneCount]lane
 	rounds int
 	ahead  int64 // how far before the scan the goroutine may be
 	turn   int   // the lane that had the last turn
@@ -65,9 +70,9 @@ type lane struct {
 	scan    int64 // end of the last record that the scan came to
 	round   int   // of that record
 	inOrder bool  // that record followed the one before it
-	damaged bool  // the readahead met damage
 
 	at      int64 // end of the last record that the readahead passed
+	failed  bool  // there it met damage, or could not read
 	fetched int64 // end of what it has read from the file
 	skip    int64 // where it begins to verify
 }
@@ -76,7 +81,7 @@ type lane struct {
 // which missing are not verified. It starts the goroutine if the round goes on in most of its
 // files where earlier rounds ended, and if there is another processor.
 func (ra *readahead) round(reads []aheadRead, missing int, processors func() int) {
-	if ra.lanes == nil {
+	if ra.course == nil {
 		if missing == 0 {
 			ra.unverified = 0
 			return
@@ -84,26 +89,22 @@ func (ra *readahead) round(reads []aheadRead, missing int, processors func() int
 		if ra.unverified++; ra.unverified < readaheadRounds || processors() < 2 {
 			return
 		}
-		ra.lanes = new([laneCount]lane)
+		ra.course = new(course)
 	}
-	if !ra.note(reads) || missing == 0 || ra.running.Load() {
+	if !ra.note(reads, missing) || ra.running.Load() {
 		return
 	}
-	ra.mu.Lock()
-	ra.ahead = min(max(2*ra.ahead, readaheadMin), readaheadMax)
-	ra.mu.Unlock()
 	ra.started = true
 	ra.running.Store(true)
 	ra.ended.Go(func() {
 		defer ra.running.Store(false)
-		// A scan that meets the same error reports it.
-		_ = fault.Guard(ra.run)
+		ra.run()
 	})
 }
 
-// note notes where the scan is in each file. It returns whether the round goes on in most of
-// its files.
-func (ra *readahead) note(reads []aheadRead) bool {
+// note notes where the scan is in each file. It returns whether the goroutine should run: the
+// round goes on in most of its files, and missing of its records are not verified.
+func (ra *readahead) note(reads []aheadRead, missing int) bool {
 	ra.mu.Lock()
 	defer ra.mu.Unlock()
 	ra.rounds++
@@ -126,11 +127,15 @@ func (ra *readahead) note(reads []aheadRead) bool {
 		}
 		l.scan, l.round, l.inOrder = x.at+x.length, ra.rounds, follows
 	}
-	if 2*goOn <= files {
-		ra.ahead = 0
-		return false
+	if 2*goOn > files {
+		if missing > 0 && !ra.running.Load() {
+			ra.ahead = min(max(2*ra.ahead, readaheadMin), readaheadMax)
+		}
+		return missing > 0
 	}
-	return true
+	ra.ahead = 0
+	ra.rounds += laneRest // the scan is at another place, so all lanes rest
+	return false
 }
 
 // lane returns the lane of a file. A file without one takes the lane that has rested for the
@@ -158,24 +163,28 @@ func (ra *readahead) stop() {
 		ra.stopped.Store(false)
 		ra.started = false
 	}
-	ra.unverified, ra.lanes, ra.ahead = 0, nil, 0
+	ra.unverified, ra.course = 0, nil
 }
 
 // run gives the lanes their turns, until the readahead is far enough in all of them.
-func (ra *readahead) run() error {
+func (ra *readahead) run() {
 	for !ra.stopped.Load() {
 		l, until := ra.next()
 		if l.v == nil {
-			return nil
+			return
 		}
-		err := ra.verify(&l, until)
-		ra.mu.Lock()
-		if now := &ra.lanes[ra.turn]; now.v == l.v && now.scan >= l.scan {
-			now.at, now.fetched, now.damaged = l.at, l.fetched, err != nil
-		}
-		ra.mu.Unlock()
+		ra.passed(&l, fault.Guard(func() error { return ra.verify(&l, until) }))
 	}
-	return nil
+}
+
+// passed takes over how far the readahead came in the lane that had the turn. A scan that
+// meets the same error reports it. A lane that the scan has left meanwhile stays as it is.
+func (ra *readahead) passed(l *lane, err error) {
+	ra.mu.Lock()
+	defer ra.mu.Unlock()
+	if now := &ra.lanes[ra.turn]; now.v == l.v && now.scan >= l.scan {
+		now.at, now.fetched, now.failed = l.at, l.fetched, err != nil
+	}
 }
 
 // next returns a copy of the lane that has the next turn, and where that ends. The lane has
@@ -199,9 +208,9 @@ func (ra *readahead) next() (l lane, until int64) {
 			continue
 		}
 		if l.at < l.scan {
-			l.at, l.skip = l.scan, l.scan+readaheadLead/n
+			l.at, l.skip, l.failed = l.scan, l.scan+readaheadLead/n, false
 		}
-		if end := min(l.scan+ra.ahead/n, l.v.end); l.at < end {
+		if end := min(l.scan+ra.ahead/n, l.v.end); l.at < end && !l.failed {
 			return *l, min(end, max(l.at, l.skip)+readaheadTurn)
 		}
 	}
@@ -210,7 +219,7 @@ func (ra *readahead) next() (l lane, until int64) {
 
 // follows returns whether the readahead follows the scan in a lane.
 func (ra *readahead) follows(l *lane) bool {
-	return l.inOrder && !l.damaged && ra.rounds-l.round < laneRest
+	return l.inOrder && ra.rounds-l.round < laneRest
 }
 
 // verify fetches and verifies the records of a lane up to offset until. It passes over chunked

@@ -3,57 +3,48 @@ package report
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/stoatdb/stoat/bench/internal/comparison"
 	"github.com/stoatdb/stoat/bench/internal/workload"
 )
 
-// inContention is how far from the best peer a peer may be and still run in the later
-// repeats. Repeats of one run differ by less.
-const inContention = 2
+// inContention is how many times worse than the best peer a peer may be and still run in the
+// later repeats. Repeats of one run rarely differ by as much.
+const inContention = 3
 
 // OutOfContention returns why a peer does not run a job of a later repeat, or "" if it must
-// run. The reason is that so far it was too far from the best peer in every row whose
-// target compares with peers.
+// run. The reason is that in the repeats before it was too far behind the best peer, in every
+// row whose target compares with peers. A job that loads a database for others always runs.
 //
-// A target needs the repeats of the best peer only, so this saves hours and changes no
-// verdict.
+// A target needs the repeats of the best peer only, so this saves hours. If the peer has the
+// best figure of a row after all, the row has too few repeats, and is undecided.
 func OutOfContention(rec *comparison.Record, job workload.Job) string {
-	if job.Repeat == 1 || isOurs(job.Store) {
+	w, known := workload.Find(job.Workload)
+	if job.Repeat == 1 || isOurs(job.Store) || !known || w.Keeps {
 		return ""
 	}
 	c := collect(rec, storeNames(rec))
 	nearest := math.Inf(1)
 	for _, row := range comparedRows(job) {
-		away, known := c.distance(row, job.Store)
-		if !known || away <= inContention {
+		behind, known := c.behindBest(row, job.Store)
+		if !known || behind <= inContention {
 			return ""
 		}
-		nearest = min(nearest, away)
+		nearest = min(nearest, behind)
 	}
 	if math.IsInf(nearest, 1) {
 		return "no target compares with it: " + comparison.OutOfContention
 	}
-	return fmt.Sprintf("at least %.1f × as far as the best peer: %s", nearest, comparison.OutOfContention)
+	return fmt.Sprintf("at least %.1f × behind the best peer: %s", nearest, comparison.OutOfContention)
 }
 
-// comparedRows lists the rows that a job fills and whose target compares with peers. A job
-// that loads a database for others also counts for the rows that those fill.
+// comparedRows lists the rows of a job whose target compares with peers.
 func comparedRows(job workload.Job) []Row {
-	fills := []string{job.Workload}
-	if w, ok := workload.Find(job.Workload); ok && w.Keeps {
-		for _, other := range workload.All() {
-			if slices.Contains(other.Data, job.Data) && !other.Fresh {
-				fills = append(fills, other.Name)
-			}
-		}
-	}
 	var rows []Row
 	for _, s := range Sections() {
 		for _, row := range s.Rows {
-			if row.Target.Kind == Ratio && row.Data == job.Data && slices.Contains(fills, row.Workload) {
+			if row.Target.Kind == Ratio && row.Data == job.Data && row.Workload == job.Workload {
 				rows = append(rows, row)
 			}
 		}
@@ -61,24 +52,23 @@ func comparedRows(job workload.Job) []Row {
 	return rows
 }
 
-// distance returns how many times worse than the best peer a store is in a row. It is
-// infinite for a store that skipped the row. It is not known for one that failed.
-func (c results) distance(row Row, store string) (away float64, known bool) {
-	line := c.line(row)
-	if line.Best < 0 {
+// behindBest returns how many times worse than the best peer a store is in a row. It is
+// infinite for a store that cannot do what the row measures. It is not known for one that
+// failed or did not run.
+func (c results) behindBest(row Row, store string) (times float64, known bool) {
+	mine := c.cell(row, store)
+	if mine.Status == workload.Skipped && isNeedless(mine.Detail) {
 		return math.Inf(1), true
 	}
-	best, mine := line.Cells[line.Best], c.cell(row, store)
-	switch {
-	case mine.Status == workload.Skipped:
-		return math.Inf(1), true
-	case !mine.ok() || best.Median <= 0 || mine.Median <= 0:
+	line := c.line(row)
+	if !mine.ok() || mine.Median <= 0 || line.Best < 0 || line.Cells[line.Best].Median <= 0 {
 		return 0, false
 	}
+	best := line.Cells[line.Best].Median
 	if row.Higher {
-		return best.Median / mine.Median, true
+		return best / mine.Median, true
 	}
-	return mine.Median / best.Median, true
+	return mine.Median / best, true
 }
 
 // isOutOfContention returns whether a result says that the job did not run, because the

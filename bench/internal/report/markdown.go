@@ -40,6 +40,7 @@ func Markdown(out io.Writer, rec *comparison.Record) error {
 	fmt.Fprintln(w)
 	markdownHistory(w)
 	markdownBehind(w, tables)
+	markdownMissed(w, tables)
 	return w.Flush()
 }
 
@@ -83,7 +84,7 @@ func scoreText(rec *comparison.Record) string {
 		text += fmt.Sprintf(" %d of %d pairs of a store and a workload were skipped.", skipped, all)
 	}
 	if n := spared(rec); n > 0 {
-		text += fmt.Sprintf(" In %d jobs a peer did not run again, because no target compares with it or it was more than %d × as far as the best peer before.", n, inContention)
+		text += fmt.Sprintf(" In %d jobs a peer did not run again, because no target compares with it, or because it was more than %d × behind the best peer before.", n, inContention)
 	}
 	return text
 }

@@ -20,9 +20,6 @@ type Cell struct {
 	Median, Min, Max float64 // if the status is OK
 	Repeats          int
 	Samples          map[int]float64 // the figure of each repeat
-
-	// Behind: the store was too far behind to run in every repeat.
-	Behind bool
 }
 
 // ok returns whether the cell has a figure.
@@ -48,7 +45,8 @@ type Line struct {
 	Lost   bool    // we have no figure, because we failed where a peer has one
 
 	Ratios  interval.Interval // of the ratio to the best peer, repeat by repeat
-	Judged  interval.Interval // of what the target limits
+	Figure  float64           // what the target limits; NaN if it is not known
+	Judged  interval.Interval // of Figure
 	Verdict Verdict
 
 	// Missing are the peers without a figure for which the run is to blame, not
@@ -160,8 +158,6 @@ func (c results) cell(row Row, store string) Cell {
 	for _, r := range c.byJob[jobName{store, row.Workload, row.Data}] {
 		value, has := r.Metrics[row.Metric]
 		switch {
-		case isOutOfContention(r):
-			cell.Behind = true
 		case r.Status == workload.Wrong:
 			return Cell{Store: store, Status: workload.Wrong, Detail: r.Detail}
 		case r.Status != workload.OK:
@@ -194,7 +190,7 @@ func (c results) factor(row Row) float64 {
 }
 
 func (c results) line(row Row) Line {
-	l := Line{Row: row, Best: -1, Ratio: math.NaN(), Ratios: interval.Unbounded(), Judged: interval.Unbounded()}
+	l := Line{Row: row, Best: -1, Ratio: math.NaN(), Figure: math.NaN(), Ratios: interval.Unbounded(), Judged: interval.Unbounded()}
 	if row.PerLimit != "" && c.limits[row.PerLimit] == 0 {
 		l.Verdict = skippedIf(row)
 		return l
@@ -212,7 +208,7 @@ func (c results) line(row Row) Line {
 		if cell.Median > 0 {
 			l.Spread = max(l.Spread, (cell.Max-cell.Min)/cell.Median)
 		}
-		if !isOurs(store) && (l.Best < 0 || ahead(row, cell, l.Cells[l.Best])) {
+		if !isOurs(store) && (l.Best < 0 || better(row, cell.Median, l.Cells[l.Best].Median)) {
 			l.Best = len(l.Cells) - 1
 		}
 	}
@@ -224,15 +220,6 @@ func (c results) line(row Row) Line {
 	l.Missing = c.missing(row)
 	c.judge(&l, mine)
 	return l
-}
-
-// ahead returns whether a peer is ahead of another one. A peer that ran in every repeat is
-// ahead of one that was too far behind to do so.
-func ahead(row Row, a, b Cell) bool {
-	if row.Target.Kind == Ratio && a.Behind != b.Behind {
-		return b.Behind
-	}
-	return better(row, a.Median, b.Median)
 }
 
 func better(row Row, a, b float64) bool {

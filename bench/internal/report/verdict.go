@@ -60,15 +60,15 @@ func (c results) judge(l *Line, mine Cell) {
 		if math.IsNaN(l.Ratio) {
 			return
 		}
-		l.Judged = l.Ratios
+		l.Figure, l.Judged = l.Ratio, l.Ratios
 	case Absolute:
-		l.Judged = interval.Typical(samplesOf(mine))
+		l.Figure, l.Judged = mine.Median, interval.Typical(samplesOf(mine))
 	case Own:
 		then := c.cell(baselineOf(l.Row), ours)
 		if !then.ok() || then.Median <= 0 {
 			return
 		}
-		l.Judged = interval.Typical(paired(mine, then))
+		l.Figure, l.Judged = mine.Median/then.Median, interval.Typical(paired(mine, then))
 	}
 	l.Verdict = decide(l.Judged, l.Target.Bound, l.Higher)
 	// A peer that was not measured could be better than the best of the others.
@@ -119,11 +119,17 @@ func (c results) answered(row Row, store string) bool {
 		case workload.Unavailable:
 			return false
 		case workload.Skipped:
-			return strings.HasSuffix(r.Detail, comparison.SameAsPlain) || strings.HasPrefix(r.Detail, comparison.LoadEnded) ||
-				strings.HasSuffix(r.Detail, workload.NotOffered) || strings.HasSuffix(r.Detail, workload.HasNone)
+			return isNeedless(r.Detail) || strings.HasPrefix(r.Detail, comparison.LoadEnded)
 		}
 		return true
 	})
+}
+
+// isNeedless returns whether a job was skipped because its store cannot do what it measures,
+// or would repeat the plain store.
+func isNeedless(detail string) bool {
+	return strings.HasSuffix(detail, comparison.SameAsPlain) || strings.HasSuffix(detail, workload.NotOffered) ||
+		strings.HasSuffix(detail, workload.HasNone)
 }
 
 // A Score counts the verdicts of a record.
