@@ -13,13 +13,13 @@ import (
 const PendingSeq = base.SeqNumMax + 1
 
 // firstWant is how many entries the first Fill after a seek asks for, as long as the
-// length of earlier iterations is unknown. firstWantMax is the greatest such number. With
-// manySources or more it is halved. The number doubles with each Fill up to BatchSize,
-// so a short range decodes little that it does not need.
+// length of earlier iterations is unknown. Otherwise the first Fills ask for as many as
+// earlier iterations read; with manySources or more, for half of that. Then the number
+// doubles with each Fill up to BatchSize. So a short range decodes little that it does not
+// need.
 const (
-	firstWant    = 4
-	firstWantMax = 16
-	manySources  = 4
+	firstWant   = 4
+	manySources = 4
 )
 
 // An Input is one source, with what Merging must know about it.
@@ -49,6 +49,7 @@ type cursor struct {
 	ended   bool // the source reached the bound: do not fill again
 	at      int  // index of the next entry in the batch
 	used    int  // entries of the batch that were ever in use, see clear
+	expect  int  // how many more entries the reader will probably read
 	batch   Batch
 	// heads order the entries of the batch by 8 bytes of their keys. These bytes
 	// follow the prefix that all keys in the batches of all cursors share.
@@ -65,7 +66,7 @@ func (c *cursor) seek(key []byte, want int) {
 	if !c.grouped {
 		c.source.Seek(key)
 	}
-	c.batch.Want, c.batch.N, c.ended = want, 0, false
+	c.expect, c.batch.Want, c.batch.N, c.ended = want, min(want, BatchSize), 0, false
 }
 
 // fill loads the next batch and cuts it at the bound, so that no other code
@@ -84,7 +85,11 @@ func (c *cursor) fill(reverse bool, lim bounds) error {
 		c.checkOrder(reverse)
 	}
 	c.used = max(c.used, c.batch.N)
-	c.batch.Want = min(2*c.batch.Want, BatchSize)
+	if c.expect -= c.batch.N; c.expect > 0 {
+		c.batch.Want = min(c.expect, BatchSize)
+	} else {
+		c.batch.Want = min(2*c.batch.Want, BatchSize)
+	}
 	if c.pending {
 		for i := range c.batch.N {
 			c.batch.Seqs[i] = PendingSeq

@@ -123,7 +123,7 @@ func (m *Merging) passGap(r *deadRun) {
 		}
 		if c.exhausted() && c.batch.N > 0 {
 			r.pass(c)
-			c.batch.Want = firstWant
+			c.expect, c.batch.Want = 0, firstWant
 			if err := c.fill(m.reverse, m.lim); err != nil {
 				m.fail(err)
 				return

@@ -150,7 +150,7 @@ func (v *Visible) want() int {
 	if n == 0 {
 		return firstWant
 	}
-	return min(n, firstWantMax)
+	return n
 }
 
 // Valid reports whether v is at an entry.

@@ -367,9 +367,10 @@ func TestSeek_AsksForAsManyEntriesAsRecentIterationsRead(t *testing.T) {
 		{reads: 1, decoded: 1, fills: 1},   // does not change the habit
 		{reads: 90, decoded: 95, fills: 7},
 		{reads: 90, decoded: 95, fills: 7},
-		{reads: 90, decoded: 100, fills: 4}, // two in turn do, up to a limit: 16, 32, 32, 20
+		{reads: 90, decoded: 90, fills: 3},  // two in turn do: 32, 32, 26
+		{reads: 91, decoded: 100, fills: 4}, // one more than the habit: 32, 32, 26, 10 to the end
 		// A reader that reaches the end has looked for one more entry.
-		{reads: 10, upper: "0103", decoded: 16, fills: 1},
+		{reads: 10, upper: "0103", decoded: 32, fills: 1},
 		{reads: 10, upper: "0103", decoded: 4, fills: 1},
 	} {
 		var upper []byte
