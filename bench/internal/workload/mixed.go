@@ -38,7 +38,12 @@ type mixture struct {
 	putTime  [mixedWorkers]measure.Histogram
 }
 
+// runMixed begins with all files in the page cache. What other stores read before may have
+// evicted some of them.
 func runMixed(r *Run, reads, epoch uint64) error {
+	if err := measure.ReadFiles(r.job.Dir); err != nil {
+		return err
+	}
 	present := r.population.Present()
 	s, err := r.open(r.config(false, mixedWorkers))
 	if err != nil {
