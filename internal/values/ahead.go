@@ -93,8 +93,8 @@ func (a *Ahead) Load(fetch int) (missing int) {
 	return missing
 }
 
-// LoadScan is Load for the next values of a scan. It may start a readahead, if fetch is not
-// zero.
+// LoadScan is Load for the next values of a scan. It may start a readahead, unless fetch is
+// zero or less.
 func (a *Ahead) LoadScan(fetch int) (missing int) { return a.loadScan(fetch, processors) }
 
 // processors returns on how many processors goroutines run.
@@ -103,7 +103,7 @@ func processors() int { return runtime.GOMAXPROCS(0) }
 // loadScan is LoadScan on a machine with so many processors.
 func (a *Ahead) loadScan(fetch int, processors func() int) (missing int) {
 	missing = a.lookUp()
-	if fetch == 0 {
+	if fetch <= 0 {
 		return missing
 	}
 	a.forward.round(a.reads[:a.n], missing, processors)

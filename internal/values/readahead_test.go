@@ -69,6 +69,27 @@ func TestReadahead_OneProcessorIsLeftToTheScan(t *testing.T) {
 	}
 }
 
+func TestReadahead_AScanThatFetchesNothingHasNone(t *testing.T) {
+	t.Parallel()
+	for _, fetch := range []int{0, -1} {
+		values := inFiles(t, -1, 1)
+		var a Ahead
+		for from := 0; from < 8*AheadSize; from += AheadSize {
+			a.Begin()
+			for _, s := range values[from : from+AheadSize] {
+				a.Add(s.r, &s.p, s.key, s.seq)
+			}
+			if missing := a.LoadScan(fetch); missing != AheadSize {
+				t.Errorf("fetch %d: %d values are missing, want all", fetch, missing)
+			}
+		}
+		if a.forward.started || a.forward.course != nil {
+			t.Errorf("fetch %d: the scan has a readahead", fetch)
+		}
+		a.Clear()
+	}
+}
+
 func TestReadahead_ThreeRoundsInFileOrderVerifyWhatFollows(t *testing.T) {
 	t.Parallel()
 	values := inFileOrder()
