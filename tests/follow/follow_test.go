@@ -18,7 +18,9 @@ func TestFollowers(t *testing.T) {
 	var all Work
 	testkit.Lives(t, seed, lives, func(seed uint64) (Work, error) { return RunLife(seed, 600) }, all.Add)
 	t.Logf("%+v", all)
-	if all.Cuts == 0 || all.Taken == 0 || all.Kills == 0 || all.Restarts == 0 || all.Ingests == 0 || all.Drops == 0 || all.Flushes == 0 {
+	// A power cut takes about one commit a life, so a few lives may lose none.
+	takes := all.Taken > 0 || lives < 7
+	if all.Cuts == 0 || !takes || all.Kills == 0 || all.Restarts == 0 || all.Ingests == 0 || all.Drops == 0 || all.Flushes == 0 {
 		t.Errorf("the lives came to too little: %+v", all)
 	}
 }
