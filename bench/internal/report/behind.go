@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 )
@@ -40,17 +41,35 @@ const behindFrom = 1.1
 
 // behind lists every line in which a peer does better, the largest factor
 // first.
-func behind(tables []Table) []behindLine {
+func behind(tables []Table) []behindLine { return beyond(tables, factor) }
+
+// beyond lists the lines of which a measure is more than one, the greatest first.
+func beyond(tables []Table, measure func(Line) float64) []behindLine {
 	var all []behindLine
 	for _, t := range tables {
 		for _, l := range t.Lines {
-			if factor(l) > 1 {
+			if measure(l) > 1 {
 				all = append(all, behindLine{Line: l, Section: t.Title, Ours: oursOf(l), Reason: reasonOf(l.Row)})
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b behindLine) int { return cmp.Compare(factor(b.Line), factor(a.Line)) })
+	slices.SortStableFunc(all, func(a, b behindLine) int { return cmp.Compare(measure(b.Line), measure(a.Line)) })
 	return all
+}
+
+// markdownReasons writes lines below their reasons. text writes a line.
+func markdownReasons(w io.Writer, lines []behindLine, text func(behindLine) string) {
+	for _, group := range byReason(lines) {
+		reason := group[0].Reason
+		if reason == "" {
+			reason = "No reason is recorded for these rows."
+		}
+		fmt.Fprintf(w, "%s\n\n", reason)
+		for _, l := range group {
+			fmt.Fprintf(w, "- %s: %s. %s.\n", l.Section, l.label(), text(l))
+		}
+		fmt.Fprintln(w)
+	}
 }
 
 // byReason groups lines by their reason, the group with the worst line first.

@@ -168,17 +168,9 @@ func markdownBehind(w io.Writer, tables []Table) {
 		return
 	}
 	fmt.Fprintf(w, "## Where stoat is not first\n\n%s The reasons are those in the design. The worst row is first.\n\n", standing(tables, lines))
-	for _, group := range byReason(lines) {
-		reason := group[0].Reason
-		if reason == "" {
-			reason = "No reason is recorded for these rows."
-		}
-		fmt.Fprintf(w, "%s\n\n", reason)
-		for _, l := range group {
-			fmt.Fprintf(w, "- %s: %s. %s against %s (%s).\n", l.Section, l.label(), l.Ours.text(), l.bestText(), l.worseText())
-		}
-		fmt.Fprintln(w)
-	}
+	markdownReasons(w, lines, func(l behindLine) string {
+		return fmt.Sprintf("%s against %s (%s)", l.Ours.text(), l.bestText(), l.worseText())
+	})
 }
 
 // A limitLabel names a limit of the machine for readers.

@@ -1,26 +1,13 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"math"
-	"slices"
 )
 
 // missed lists the lines whose figure lies beyond the target, the furthest first.
-func missed(tables []Table) []behindLine {
-	var all []behindLine
-	for _, t := range tables {
-		for _, l := range t.Lines {
-			if shortfall(l) > 1 {
-				all = append(all, behindLine{Line: l, Section: t.Title, Ours: oursOf(l), Reason: reasonOf(l.Row)})
-			}
-		}
-	}
-	slices.SortStableFunc(all, func(a, b behindLine) int { return cmp.Compare(shortfall(b.Line), shortfall(a.Line)) })
-	return all
-}
+func missed(tables []Table) []behindLine { return beyond(tables, shortfall) }
 
 // shortfall returns how many times better the figure of a line must be to reach the target.
 // It is infinite where stoat failed, and 0 where there is no figure or no target.
@@ -63,15 +50,7 @@ func markdownMissed(w io.Writer, tables []Table) {
 	}
 	fmt.Fprintf(w, "## Targets that stoat does not reach\n\n"+
 		"%d figures lie beyond their targets, also those whose interval leaves the verdict undecided. The furthest is first.\n\n", len(lines))
-	for _, group := range byReason(lines) {
-		reason := group[0].Reason
-		if reason == "" {
-			reason = "No reason is recorded for these rows."
-		}
-		fmt.Fprintf(w, "%s\n\n", reason)
-		for _, l := range group {
-			fmt.Fprintf(w, "- %s: %s. %s, target %s (%s).\n", l.Section, l.label(), l.figureText(), l.targetText(), l.verdict())
-		}
-		fmt.Fprintln(w)
-	}
+	markdownReasons(w, lines, func(l behindLine) string {
+		return fmt.Sprintf("%s, target %s (%s)", l.figureText(), l.targetText(), l.verdict())
+	})
 }
