@@ -10,8 +10,8 @@ import (
 
 // BenchmarkWalk walks through a warm database that lies in one run of tables,
 // and looks at both ends of each value, which lies in the table, or apart in a
-// value file: whole walks, of which one operation is an entry, and ten entries
-// from a random key on, each time as a transaction of its own.
+// value file: whole walks, of which one operation is an entry, and short ones from a
+// random key on, each time as a transaction of its own.
 func BenchmarkWalk(b *testing.B) {
 	for _, c := range []struct{ size, keys int }{{128, 1 << 20}, {1 << 10, 1 << 17}, {16 << 10, 1 << 13}} {
 		b.Run(fmt.Sprint(c.size), func(b *testing.B) {
@@ -29,7 +29,9 @@ func BenchmarkWalk(b *testing.B) {
 					}
 				})
 			}
-			b.Run("seek10", func(b *testing.B) { benchShort(b, db, c.keys) })
+			for _, n := range []int{10, 20, 50} {
+				b.Run(fmt.Sprint("seek", n), func(b *testing.B) { benchShort(b, db, c.keys, n) })
+			}
 		})
 	}
 }
@@ -84,16 +86,16 @@ func benchWhole(b *testing.B, db *stoat.DB, o stoat.IterOptions, n int) {
 	}
 }
 
-// benchShort walks over ten keys at a time.
-func benchShort(b *testing.B, db *stoat.DB, keys int) {
+// benchShort walks over n keys at a time.
+func benchShort(b *testing.B, db *stoat.DB, keys, n int) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var key []byte
-	ten := func(tx stoat.Txn) error {
+	walk := func(tx stoat.Txn) error {
 		it := tx.Iterator(stoat.IterOptions{Lower: key})
 		defer it.Close()
-		for range 10 {
+		for range n {
 			if !it.Next() {
-				b.Fatal("ten keys were not there", it.Err())
+				b.Fatal("the keys were not there", it.Err())
 			}
 			if v := it.Value(); v[0] != v[len(v)-1] {
 				b.Fatal("a wrong value")
@@ -103,8 +105,8 @@ func benchShort(b *testing.B, db *stoat.DB, keys int) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		key = benchKey(key, rng.IntN(keys-10))
-		if err := db.View(ten); err != nil {
+		key = benchKey(key, rng.IntN(keys-n))
+		if err := db.View(walk); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -45,7 +45,7 @@ const (
 		"Decision 0019 has the experiments with prefetch instructions and with values touched ahead, which gained nothing for scans of small values."
 	largeReason = "A new process reads every byte of a value to verify it, before it shows one. The limits name the speed of memory. " +
 		"Both processors already share this work. bbolt and LMDB verify nothing, and bbolt reads all pages when it opens a database without a stored freelist, before this scan begins."
-	loadReason = "Log, flush and collection write two to three bytes for each user byte. The limits name what the device takes through the page cache, and directly."
+	loadReason   = "Log, flush and collection write two to three bytes for each user byte. The limits name what the device takes through the page cache, and directly."
 	commitReason = "One goroutine waits for one sync of a log that was written ahead, which takes nearly all of the time. Peers append to a file; the limits name both. " +
 		"With 16 and 64 goroutines, two processors make the groups while the device syncs. Decision 0039 has the experiments that gained nothing: write-back that starts before the sync, and updates that take turns before they read."
 	counterReason = "While updates of one key take turns, one group is in flight, so the sync bounds the rate. bbolt's Batch does the same with one transaction for all. Decision 0039 has the experiments."
