@@ -237,6 +237,9 @@ func (f *osFile) Preallocate(off, n int64) (reserved bool, err error) {
 	return false, WrapError(OpPreallocate, f.name, causeOf(f.file.Truncate(off+n)))
 }
 
+// WillWrite does nothing: package os cannot map a file.
+func (f *osFile) WillWrite(int64, int64) {}
+
 // SyncRange does nothing: package os has no call that starts writes without waiting.
 func (f *osFile) SyncRange(int64, int64) error { return nil }
 

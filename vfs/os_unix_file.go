@@ -23,7 +23,8 @@ type osFile struct {
 	// one after Close. The last user closes the descriptor. If Close closed it during
 	// a write, the system could assign its number to another file, and the write
 	// would change that file.
-	users atomic.Int64
+	users  atomic.Int64
+	window writeWindow
 }
 
 func newOSFile(fd int, name string) *osFile { return &osFile{fd: fd, name: name} }
@@ -45,6 +46,7 @@ func (f *osFile) acquire() bool {
 func (f *osFile) release() {
 	if f.users.Add(-2) == 1 {
 		// Close has returned already. Its error does not tell what is durable.
+		f.window.drop()
 		_ = unix.Close(f.fd)
 	}
 }
@@ -63,6 +65,7 @@ func (f *osFile) Close() error {
 		if n > 0 {
 			return nil
 		}
+		f.window.drop()
 		// After EINTR, the descriptor is closed on Linux and in an unknown state
 		// elsewhere. A second close could close another file.
 		if err := unix.Close(f.fd); err != unix.EINTR {
@@ -101,6 +104,9 @@ func (f *osFile) WriteAt(p []byte, off int64) (int, error) {
 		return 0, WrapError(OpWrite, f.name, ErrClosed)
 	}
 	defer f.release()
+	if f.window.takes(len(p)) && f.window.write(f.fd, p, off) {
+		return len(p), nil
+	}
 	done := 0
 	for done < len(p) {
 		part := p[done:min(len(p), done+ioMax)]
@@ -134,6 +140,7 @@ func (f *osFile) Size() (int64, error) {
 }
 
 func (f *osFile) Truncate(size int64) error {
+	f.window.drop() // access beyond the end of the file would raise SIGBUS
 	return f.do(OpTruncate, func(fd int) error { return unix.Ftruncate(fd, size) })
 }
 

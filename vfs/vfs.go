@@ -129,6 +129,11 @@ type File interface {
 	// then fail with ErrNoSpace.
 	Preallocate(off, n int64) (reserved bool, err error)
 
+	// WillWrite says that many small writes will fill [off, off+n), one behind the other.
+	// The file system may then map the range, so that WriteAt needs no system call for
+	// them. What WriteAt promises stays the same. No other process may truncate the file.
+	WillWrite(off, n int64)
+
 	// SyncRange starts to write [off, off+n) to the device and does not wait. It
 	// makes nothing durable. Its error means that data may be lost, as the error
 	// of a sync does: a later sync may not report it.

@@ -36,6 +36,8 @@ type segment struct {
 	// It changes under Writer.mu.
 	durable atomic.Int64
 
+	announced bool // WillWrite was called; guarded by the caller's commit mutex
+
 	// Guarded by Writer.mu.
 
 	flushed reach    // what has been written

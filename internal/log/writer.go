@@ -17,6 +17,10 @@ const (
 	// spillSize is the number of built bytes that are written out without
 	// waiting for Flush.
 	spillSize = 1 << 20
+	// manyUnsynced is the number of bytes without a sync from which on a segment is
+	// announced to the file system as one that small writes will fill. Where commits wait
+	// for syncs, that would save nothing: the system protects synced pages from writes.
+	manyUnsynced = 64 << 10
 	// recordSizeMax bounds one transaction in bytes, so that no sum of sizes
 	// overflows.
 	recordSizeMax = 1 << 48
@@ -188,11 +192,17 @@ func (w *Writer) writeOut() error {
 	if _, err := seg.file.WriteAt(p, offset); err != nil {
 		return w.fail(w.o.inFile(err, "write", seg.ref.File))
 	}
+	at := offset + int64(len(p))
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	seg.flushed = reach{offset + int64(len(p)), w.end}
+	seg.flushed = reach{at, w.end}
 	w.mu.unsynced += int64(len(p))
 	w.mu.stats.BytesWritten += int64(len(p))
+	many := w.mu.unsynced >= manyUnsynced && !seg.announced
+	w.mu.Unlock()
+	if many {
+		seg.announced = true
+		seg.file.WillWrite(at, seg.size-at)
+	}
 	return nil
 }
 

@@ -231,6 +231,9 @@ func (w *writer) written(off, n int64) int64 {
 	return max(0, min(n, w.whole<<pageShift-off))
 }
 
+// WillWrite does nothing: the writer writes whole pages.
+func (w *writer) WillWrite(int64, int64) {}
+
 func (w *writer) SyncRange(off, n int64) error { return w.file.SyncRange(off, w.written(off, n)) }
 func (w *writer) WaitRange(off, n int64) error { return w.file.WaitRange(off, w.written(off, n)) }
 

@@ -316,6 +316,7 @@ func testConcurrentUse(t *testing.T, fs vfs.FS, dir string) {
 	for w := range 4 {
 		wg.Go(func() {
 			mine := bytes.Repeat([]byte{byte('a' + w)}, 1000)
+			f.WillWrite(int64(w)*16<<10, 32<<10)
 			for i := range 20 {
 				off := int64(w*16<<10 + i*500)
 				if _, err := f.WriteAt(mine, off); err != nil {

@@ -34,7 +34,7 @@ func testRandomOperations(t *testing.T, fs vfs.FS, dir string) {
 		if rng.IntN(2) == 0 {
 			off = rng.Int64N(10_000)
 		}
-		switch rng.IntN(10) {
+		switch rng.IntN(11) {
 		case 0:
 			Must(t, p.file.Truncate(off))
 			p.want = Resized(p.want, off)
@@ -53,8 +53,10 @@ func testRandomOperations(t *testing.T, fs vfs.FS, dir string) {
 				t.Fatalf("step %d: mapping of %d bytes differs", step, n)
 			}
 			Must(t, m.Close())
+		case 4:
+			p.file.WillWrite(off, rng.Int64N(300_000))
 		default:
-			b := noise.Bytes(rng, rng.IntN(9_000))
+			b := noise.Bytes(rng, rng.IntN(9_000)) // half of them are small
 			_, err := p.file.WriteAt(b, off)
 			Must(t, err)
 			if len(b) > 0 {
