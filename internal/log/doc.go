@@ -32,6 +32,11 @@
 // when commits pause. The mark is not synced. It states what was already true,
 // so losing or tearing it does no harm.
 //
+// # Small writes
+//
+// Where commits do not wait for syncs, the writer announces its writes with
+// vfs.File.WillWrite. The file system may then take them without system calls.
+//
 // # Spans
 //
 // A span is the chain of segments that one opening of the database writes. The

@@ -55,7 +55,7 @@ func writableEnd(fd int, off, n int64) int64 {
 	if !canPrepare() || unix.Fstat(fd, &st) != nil || unix.Fstatfs(fd, &fs) != nil {
 		return 0
 	}
-	switch fs.Type {
+	switch uint32(fs.Type) {
 	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC:
 	default:
 		// Network file systems, and those that write each page to a new place, report errors

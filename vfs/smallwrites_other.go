@@ -2,8 +2,8 @@
 
 package vfs
 
-// A writeWindow would map the part of a file that small writes fill. These systems cannot
-// make pages of a mapping ready for writes without a fault for each.
+// A writeWindow is empty: these systems cannot make many pages of a mapping writable with
+// one call.
 type writeWindow struct{}
 
 // WillWrite does nothing.
