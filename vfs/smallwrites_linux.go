@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/stoatdb/stoat/internal/mutant"
 )
 
 const (
@@ -80,7 +82,7 @@ var canPrepare = sync.OnceValue(func() bool {
 })
 
 // takes reports whether a write of n bytes goes through the window.
-func (w *writeWindow) takes(n int) bool { return n <= smallWrite && w.expected.Load() }
+func (w *writeWindow) takes(n int) bool { return n > 0 && n <= smallWrite && w.expected.Load() }
 
 // write writes p through the window. It reports false if it could not: the caller then
 // writes all of p by a system call, which returns the error if there is one.
@@ -103,7 +105,11 @@ func (w *writeWindow) reach(fd int, from, to int64) bool {
 	if w.data == nil || from < w.at || to > w.at+int64(len(w.data)) {
 		w.unmap()
 		w.at = from / page * page
-		data, err := unix.Mmap(fd, w.at, int(min(windowBytes, w.end-w.at)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		sharing := unix.MAP_SHARED
+		if mutant.On(mutant.PrivateWindow) {
+			sharing = unix.MAP_PRIVATE
+		}
+		data, err := unix.Mmap(fd, w.at, int(min(windowBytes, w.end-w.at)), unix.PROT_READ|unix.PROT_WRITE, sharing)
 		if err != nil {
 			return false
 		}

@@ -162,6 +162,8 @@ const (
 	SyncAheadTooFar Name = "sync-ahead-too-far"
 	// SyncAheadFails: the error of a sync in the background is lost.
 	SyncAheadFails Name = "sync-ahead-fails"
+	// PrivateWindow: small writes go to a mapping that ends with the process.
+	PrivateWindow Name = "private-window"
 	// NoHeaderSync: a segment is used before its header is durable.
 	NoHeaderSync Name = "no-header-sync"
 	// NoManifestSync: a manifest edit is acknowledged without a sync.
@@ -432,7 +434,7 @@ var Names = []Name{
 	FilterLosesMeta, CombineReversed, CombineLosesOne, JoinLosesOne, ForgetDefaultTTL,
 	FoldVisible, FoldTwice, BlindOwnMerge,
 	ExpiryOffByOne,
-	NoSync, NoDirSync, NoRotationSync, SyncAheadTooFar, SyncAheadFails, NoHeaderSync, NoManifestSync, RetrySync, NoPoison,
+	NoSync, NoDirSync, NoRotationSync, SyncAheadTooFar, SyncAheadFails, PrivateWindow, NoHeaderSync, NoManifestSync, RetrySync, NoPoison,
 	NoChecksum, IgnoreSalt, IgnoreDurableMark, SalvageNoSum, SalvageToDamage,
 	RepairUncounted, RepairLosesLast, RepairShiftsTwice, NoMark,
 	PartialTxn, NoCarry, NoCarrySync, IgnoreSeal, IgnoreUnreferenced,

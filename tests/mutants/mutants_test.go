@@ -16,6 +16,7 @@ import (
 	feedtest "github.com/stoatdb/stoat/tests/feed"
 	followtest "github.com/stoatdb/stoat/tests/follow"
 	isolationtest "github.com/stoatdb/stoat/tests/isolation"
+	"github.com/stoatdb/stoat/tests/kill"
 	modeltest "github.com/stoatdb/stoat/tests/model"
 	readstest "github.com/stoatdb/stoat/tests/reads"
 	"github.com/stoatdb/stoat/tests/schedules"
@@ -92,6 +93,9 @@ func harnesses(t *testing.T) []hunt.Harness {
 		{Name: hunt.Queues, Run: func(seed uint64, scale int) error {
 			return testkit.Times(8*scale, func(i int) error { return modeltest.RunQueues(seed + uint64(i)) })
 		}, Asked: true},
+		{Name: hunt.Processes, Asked: true, Run: func(seed uint64, scale int) error {
+			return testkit.Times(scale, func(i int) error { return kill.RunLeft(seed + uint64(i)) })
+		}},
 		{Name: hunt.Reads, Asked: true, Run: func(seed uint64, scale int) error {
 			return testkit.Times(2*scale, func(i int) error {
 				_, err := readstest.RunLife(seed+uint64(i), 200)

@@ -54,6 +54,7 @@ const (
 	Ahead     = "syncs ahead"
 	Crowds    = "crowded memory"
 	Reads     = "reads"
+	Processes = "ends of processes"
 	// Resurrection is the harness that must see a deleted key again.
 	Resurrection = "resurrected keys"
 )
@@ -149,6 +150,8 @@ var onlyBy = map[mutant.Name]string{
 	mutant.RelayBorrows:    Ingests,
 
 	mutant.HintTrusted: Crowds,
+
+	mutant.PrivateWindow: Processes,
 
 	mutant.StreamBorderTwice:    Reads,
 	mutant.StreamBeforeDeletion: Reads,
