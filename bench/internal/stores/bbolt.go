@@ -16,7 +16,7 @@ func bboltInfo() Info {
 		Name:    "bbolt",
 		Version: moduleVersion("go.etcd.io/bbolt"),
 		Options: "as etcd runs it: hash map freelist, not synced to disk, 10 GiB mapped from the start, but no MAP_POPULATE, which reads the whole file when it is opened; Update for one writer and for batches, " +
-			"Batch for single keys of many writers; no call returns space while the database is open",
+			"Batch for single keys of many writers; opened for reading only before cold reads, because it otherwise reads all pages to find the free ones; no call returns space while the database is open",
 		Open: openBbolt,
 	}
 }
@@ -42,6 +42,7 @@ func openBbolt(c Config) (Store, error) {
 	o.NoFreelistSync = true
 	o.InitialMmapSize = bboltMapBytes
 	o.NoSync = !c.Sync
+	o.ReadOnly = c.Cold // otherwise Open reads all pages, and nothing is cold
 	db, err := bbolt.Open(filepath.Join(c.Dir, bboltFile), 0o600, &o)
 	if err != nil {
 		return nil, err
@@ -49,6 +50,9 @@ func openBbolt(c Config) (Store, error) {
 	// Batch waits for more calls until the batch is full: when it holds a call
 	// of every writer.
 	db.MaxBatchSize = max(c.Writers, 1)
+	if c.Cold {
+		return &bboltStore{db: db, writers: c.Writers}, nil
+	}
 	err = db.Update(func(tx *bbolt.Tx) error {
 		_, err := tx.CreateBucketIfNotExists(bboltBucket)
 		return err
