@@ -86,7 +86,7 @@ func TestReport_APeerOutOfContentionIsNotMissing(t *testing.T) {
 	if skipped, _ := skippedPairs(rec); skipped != 0 {
 		t.Errorf("%d pairs are skipped, want none", skipped)
 	}
-	if text := headline(rec); !strings.Contains(text, "In 2 jobs a peer did not run again") {
+	if text := headline(rec); !strings.Contains(text, "2 jobs of peers did not run again") {
 		t.Errorf("the headline is %q", text)
 	}
 	if got := troubles(rec); len(got) != 0 {

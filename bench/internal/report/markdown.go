@@ -54,7 +54,7 @@ func headline(rec *comparison.Record) string {
 	text := fmt.Sprintf("%d processors (%s), memory %s, %s, %s, %s. Scale %g, %s.",
 		m.Processors, m.Processor, memoryText(m.Memory), m.FileSystem, m.System, m.Go, rec.Settings.Scale, times)
 	if m.Revision != "" {
-		text += fmt.Sprintf(" stoat at %s.", strings.Join(append([]string{m.Revision}, rec.LaterRevisions...), ", later at "))
+		text += fmt.Sprintf(" stoat at %s.", revisions(append([]string{m.Revision}, rec.LaterRevisions...)))
 	}
 	text += " " + scoreText(rec)
 	if pace := rec.Settings.Pace; pace.Phase > 0 && (pace.Phase < workload.PhaseMin || repeatsOf(rec) < interval.SamplesMin) {
@@ -84,7 +84,7 @@ func scoreText(rec *comparison.Record) string {
 		text += fmt.Sprintf(" %d of %d pairs of a store and a workload were skipped.", skipped, all)
 	}
 	if n := spared(rec); n > 0 {
-		text += fmt.Sprintf(" In %d jobs a peer did not run again, because no target compares with it, or because it was more than %d × behind the best peer before.", n, inContention)
+		text += fmt.Sprintf(" %d jobs of peers did not run again. No target compares with these peers, or they were more than %d × behind the best one before.", n, inContention)
 	}
 	return text
 }
@@ -246,4 +246,12 @@ func troubles(rec *comparison.Record) []workload.Result {
 		found = append(found, r)
 	}
 	return found
+}
+
+// revisions names one or two revisions, or the first and the last of more.
+func revisions(all []string) string {
+	if n := len(all); n > 2 {
+		return fmt.Sprintf("%d revisions, from %s to %s", n, all[0], all[n-1])
+	}
+	return strings.Join(all, ", later at ")
 }
