@@ -55,15 +55,18 @@ func freeBytes(dir string) (uint64, error) {
 }
 
 // canPopulate reports whether the kernel has MADV_POPULATE_READ (5.14).
-var canPopulate = sync.OnceValue(func() bool {
-	page, err := unix.Mmap(-1, 0, pageSize, unix.PROT_READ, unix.MAP_ANON|unix.MAP_PRIVATE)
+var canPopulate = sync.OnceValue(func() bool { return takesAdvice(unix.MADV_POPULATE_READ) })
+
+// takesAdvice reports whether the kernel knows an advice for pages.
+func takesAdvice(advice int) bool {
+	page, err := unix.Mmap(-1, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return false
 	}
-	err = unix.Madvise(page, unix.MADV_POPULATE_READ)
+	err = unix.Madvise(page, advice)
 	_ = unix.Munmap(page) // the page that was mapped above
 	return err == nil
-})
+}
 
 // populate reads the pages b of a mapping into memory and maps them.
 func populate(b []byte) error {

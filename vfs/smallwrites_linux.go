@@ -71,15 +71,7 @@ func writableEnd(fd int, off, n int64) int64 {
 }
 
 // canPrepare reports whether the kernel has MADV_POPULATE_WRITE (5.14).
-var canPrepare = sync.OnceValue(func() bool {
-	page, err := unix.Mmap(-1, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		return false
-	}
-	err = unix.Madvise(page, unix.MADV_POPULATE_WRITE)
-	_ = unix.Munmap(page) // the page that was mapped above
-	return err == nil
-})
+var canPrepare = sync.OnceValue(func() bool { return takesAdvice(unix.MADV_POPULATE_WRITE) })
 
 // takes reports whether a write of n bytes goes through the window.
 func (w *writeWindow) takes(n int) bool { return n > 0 && n <= smallWrite && w.expected.Load() }
