@@ -104,3 +104,14 @@ func TestReport_ARowIsUndecidedIfAPeerOutOfContentionIsTheBest(t *testing.T) {
 		t.Errorf("best peer %s, verdict %s; want pebble and undecided", best, l.Verdict)
 	}
 }
+
+func TestRevisions_NamesTheFirstAndTheLastOfMany(t *testing.T) {
+	t.Parallel()
+	for want, all := range map[string][]string{
+		"a": {"a"}, "a, later at b": {"a", "b"}, "4 revisions, from a to d": {"a", "b", "c", "d"},
+	} {
+		if got := revisions(all); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
