@@ -132,7 +132,10 @@ func TestWillWrite_WritesInAnyOrderAndBesideLargeOnes(t *testing.T) {
 func TestWillWrite_AWriteBeyondTheEndExtendsTheFile(t *testing.T) {
 	t.Parallel()
 	f := newWindowed(t)
-	for _, off := range []int64{windowTestSize - 5, windowTestSize, windowTestSize + 10_000} {
+	const end = windowTestSize - 1000 // within a page
+	must(t, f.Truncate(end))
+	f.WillWrite(0, 2*windowTestSize)
+	for _, off := range []int64{end - 5, end + 5, end + 10_000} {
 		_, err := f.WriteAt([]byte("0123456789"), off)
 		must(t, err)
 		size, err := f.Size()
