@@ -62,7 +62,7 @@ func (l *layer) close() error {
 	return r.Close()
 }
 
-func (l *layer) key() []byte { return l.batch.Keys[l.at] }
+func (l *layer) key() []byte { return l.batch.Entries[l.at].Key }
 
 // layersOf returns the layers of a version, the newest first.
 func (c *checker) layersOf(v *manifest.Version) []*layer {
@@ -139,7 +139,7 @@ func (c *checker) checkAge(layers []*layer, key []byte) error {
 			if l.ended || !bytes.Equal(l.key(), key) {
 				break
 			}
-			if seq := l.batch.Seqs[l.at]; seq >= oldest {
+			if seq := l.batch.Entries[l.at].Seq; seq >= oldest {
 				c.report.add(base.InFile(base.Corrupt(-1, fmt.Sprintf("age of key %q", key),
 					fmt.Sprintf("version %d", seq), fmt.Sprintf("one before %d, which is in a higher level", oldest)), l.name))
 			} else {

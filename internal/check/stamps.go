@@ -113,10 +113,10 @@ func (c *checker) checkStamps(name string, r *table.Reader, number uint32) error
 			return err
 		}
 		for i := range b.N {
-			if bytes.Compare(b.Keys[i], upper) >= 0 {
+			if bytes.Compare(b.Entries[i].Key, upper) >= 0 {
 				return nil
 			}
-			err := s.next(b.Keys[i], b.Seqs[i], b.Metas[i])
+			err := s.next(b.Entries[i].Key, b.Entries[i].Seq, b.Entries[i].Meta)
 			if err == nil {
 				continue
 			}

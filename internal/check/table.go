@@ -72,9 +72,9 @@ func (c *checker) checkKeyspaces(name string, r *table.Reader) error {
 			}
 			return nil
 		}
-		number, err := keyspace.NumberOf(b.Keys[0])
+		number, err := keyspace.NumberOf(b.Entries[0].Key)
 		if err != nil {
-			c.report.add(base.InFile(base.Corrupt(-1, "stored key", fmt.Sprintf("%.40q", b.Keys[0]), "a key of some keyspace"), name))
+			c.report.add(base.InFile(base.Corrupt(-1, "stored key", fmt.Sprintf("%.40q", b.Entries[0].Key), "a key of some keyspace"), name))
 			return nil
 		}
 		if _, known := c.o.State.Keyspace(number); !known && number > 0 {
@@ -86,7 +86,7 @@ func (c *checker) checkKeyspaces(name string, r *table.Reader) error {
 				return err
 			}
 		}
-		if number > 0 || b.Keys[0][0] == keyspace.Escape {
+		if number > 0 || b.Entries[0].Key[0] == keyspace.Escape {
 			_, from = keyspace.Bounds(number)
 		} else {
 			from = []byte{keyspace.Escape}
@@ -163,7 +163,7 @@ func (c *checker) checkEntries(m *manifest.Table, r *table.Reader) error {
 			return err
 		}
 		for i := range b.N {
-			e := base.Entry{Key: b.Keys[i], Value: b.Vals[i], Seq: b.Seqs[i], Meta: b.Metas[i]}
+			e := b.Entries[i]
 			err := error(nil)
 			switch {
 			case e.Meta.Kind == base.KindPointer:

@@ -227,14 +227,14 @@ func (w *walk) through(view *tree.View) error {
 		if !ok {
 			break
 		}
-		if err := w.look(&all.Entry); err != nil {
+		if err := w.look(all.Entry); err != nil {
 			return err
 		}
 		for len(waiting) > 0 && bytes.Compare(waiting[0].start, all.Entry.Key) <= 0 {
 			w.setOpen(waiting[0], waiting[0].lacks())
 			waiting = waiting[1:]
 		}
-		if err := w.note(&all.Entry); err != nil {
+		if err := w.note(all.Entry); err != nil {
 			return err
 		}
 	}

@@ -63,6 +63,7 @@ func RunParts(jobs []Job) (all Result, err error) {
 type merge struct {
 	job    *Job
 	all    iter.Visible
+	entry  base.Entry // the current one, which the job may change
 	retain Retain
 	out    output
 	// key is the key whose versions are being judged.
@@ -98,7 +99,8 @@ func (m *merge) run() error {
 	m.all.Init(inputs, false, nil, nil, iter.Snapshot{At: base.SeqNumMax, AllVersions: true})
 	read, size := uint64(0), int64(0)
 	for ok := m.all.Seek(m.job.From); ok; ok = m.all.Next() {
-		e := &m.all.Entry
+		m.entry = *m.all.Entry
+		e := &m.entry
 		if m.job.To != nil && bytes.Compare(e.Key, m.job.To) >= 0 {
 			if m.discard.straddles(e.Key) {
 				if err := m.release(); err != nil {

@@ -46,8 +46,7 @@ func (s *entrySource) Fill(b *iter.Batch) error {
 		e := &s.entries[s.at]
 		from := len(s.keys)
 		s.keys = append(s.keys, e.Key...)
-		b.Keys[b.N], b.Vals[b.N] = s.keys[from:len(s.keys):len(s.keys)], e.Value
-		b.Seqs[b.N], b.Metas[b.N] = e.Seq, e.Meta
+		b.Entries[b.N] = base.Entry{Key: s.keys[from:len(s.keys):len(s.keys)], Value: e.Value, Seq: e.Seq, Meta: e.Meta}
 		b.N++
 	}
 	if s.at == len(s.entries) && s.fail != nil {
@@ -134,7 +133,9 @@ func (f *files) read(t *testing.T, tables []*manifest.Table) []base.Entry {
 				break
 			}
 			for i := range b.N {
-				all = append(all, base.Entry{Key: bytes.Clone(b.Keys[i]), Value: bytes.Clone(b.Vals[i]), Seq: b.Seqs[i], Meta: b.Metas[i]})
+				e := b.Entries[i]
+				e.Key, e.Value = bytes.Clone(e.Key), bytes.Clone(e.Value)
+				all = append(all, e)
 			}
 		}
 		checkTable(t, m, all[from:], r.Deletions())

@@ -213,7 +213,7 @@ func (l *loader) versions(runs []run) iter.Seq2[base.Entry, error] {
 		all.Init(inputs, false, nil, nil, libiter.Snapshot{At: base.SeqNumMax, AllVersions: true})
 		var last []byte
 		for ok := all.Seek(nil); ok; ok = all.Next() {
-			e := all.Entry
+			e := *all.Entry
 			if bytes.Equal(e.Key, last) {
 				continue
 			}

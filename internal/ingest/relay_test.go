@@ -103,7 +103,7 @@ func (r *relayed) compare(t *testing.T, m *manifest.Table, from int) (n int) {
 	var v libiter.Visible
 	v.Init([]libiter.Input{{Source: tab.NewIter(table.IterOptions{})}}, false, nil, nil, libiter.Snapshot{At: base.SeqNumMax, AllVersions: true})
 	for ok := v.Seek(nil); ok; ok = v.Next() {
-		i, e := from+n, &v.Entry
+		i, e := from+n, v.Entry
 		if n++; !bytes.Equal(e.Key, relayKey(nil, i)) || !bytes.Equal(e.Value, relayValue(i)) || e.Seq != base.SeqNum(1+i%7) || e.Meta.User != byte(i) {
 			t.Fatalf("entry %d is %q#%d with %d bytes", i, e.Key, e.Seq, len(e.Value))
 		}

@@ -7,21 +7,20 @@ import "github.com/stoatdb/stoat/internal/base"
 // spreads the cost of one dynamic call over its keys.
 const BatchSize = 32
 
-// A Batch is a run of consecutive entries of one source, as columns. Its slices
-// are borrowed from the source. Keys and values in a memtable or a mapped file
-// stay valid as long as the reader's snapshot. Keys that a source had to rebuild
-// stay valid until its next Fill.
+// A Batch is a run of consecutive entries of one source. Its slices are borrowed from
+// the source. Keys and values in a memtable or a mapped file stay valid as long as the
+// reader's snapshot. Keys that a source had to rebuild stay valid until its next Fill.
 type Batch struct {
 	// Want is the number of entries that the reader asks for, 1 to BatchSize. A
 	// source fills at most that many. A seek asks for few, a scan for all.
 	Want int
 	// N is the number of entries in the batch. Zero after Fill means the end.
 	N int
+	// Plain says that all keys of the batch differ, and that each entry has a value that
+	// does not expire. A source may leave it false. The reader clears it before Fill.
+	Plain bool
 
-	Keys  [BatchSize][]byte
-	Vals  [BatchSize][]byte
-	Seqs  [BatchSize]base.SeqNum
-	Metas [BatchSize]base.Meta
+	Entries [BatchSize]base.Entry
 }
 
 // A Source iterates over the entries of one sorted structure, in one direction

@@ -57,8 +57,8 @@ type cursor struct {
 	heads [BatchSize]uint64
 }
 
-func (c *cursor) key() []byte     { return c.batch.Keys[c.at] }
-func (c *cursor) lastKey() []byte { return c.batch.Keys[c.batch.N-1] }
+func (c *cursor) key() []byte     { return c.batch.Entries[c.at].Key }
+func (c *cursor) lastKey() []byte { return c.batch.Entries[c.batch.N-1].Key }
 func (c *cursor) exhausted() bool { return c.at >= c.batch.N }
 
 // seek positions the source, unless its group already did.
@@ -77,6 +77,7 @@ func (c *cursor) fill(reverse bool, lim bounds) error {
 		c.batch.N = 0
 		return nil
 	}
+	c.batch.Plain = false
 	if err := c.source.Fill(&c.batch); err != nil {
 		c.batch.N, c.ended, c.used = 0, true, BatchSize
 		return err
@@ -92,7 +93,7 @@ func (c *cursor) fill(reverse bool, lim bounds) error {
 	}
 	if c.pending {
 		for i := range c.batch.N {
-			c.batch.Seqs[i] = PendingSeq
+			c.batch.Entries[i].Seq = PendingSeq
 		}
 	}
 	c.cut(reverse, lim)
@@ -103,11 +104,11 @@ func (c *cursor) fill(reverse bool, lim bounds) error {
 func (c *cursor) cut(reverse bool, lim bounds) {
 	n := c.batch.N
 	if reverse {
-		for lim.lower != nil && n > 0 && bytes.Compare(c.batch.Keys[n-1], lim.lower) < 0 {
+		for lim.lower != nil && n > 0 && bytes.Compare(c.batch.Entries[n-1].Key, lim.lower) < 0 {
 			n--
 		}
 	} else {
-		for lim.upper != nil && n > 0 && bytes.Compare(c.batch.Keys[n-1], lim.upper) >= 0 {
+		for lim.upper != nil && n > 0 && bytes.Compare(c.batch.Entries[n-1].Key, lim.upper) >= 0 {
 			n--
 		}
 	}
@@ -120,22 +121,22 @@ func (c *cursor) cut(reverse bool, lim bounds) {
 // these arguments would be most of the garbage of all tests.
 func (c *cursor) checkOrder(reverse bool) {
 	for i := range c.batch.N {
-		invariant.Check(len(c.batch.Keys[i]) > 0, "a source returned an empty key")
-		if c.maxSeq > 0 && c.batch.Seqs[i] > c.maxSeq {
-			invariant.Check(false, "a source with MaxSeq %d returned %q at %d", c.maxSeq, c.batch.Keys[i], c.batch.Seqs[i])
+		invariant.Check(len(c.batch.Entries[i].Key) > 0, "a source returned an empty key")
+		if c.maxSeq > 0 && c.batch.Entries[i].Seq > c.maxSeq {
+			invariant.Check(false, "a source with MaxSeq %d returned %q at %d", c.maxSeq, c.batch.Entries[i].Key, c.batch.Entries[i].Seq)
 		}
 	}
 	for i := 1; i < c.batch.N; i++ {
-		order := bytes.Compare(c.batch.Keys[i-1], c.batch.Keys[i])
+		order := bytes.Compare(c.batch.Entries[i-1].Key, c.batch.Entries[i].Key)
 		if reverse {
 			order = -order
 		}
-		switch newestFirst := c.batch.Seqs[i-1] > c.batch.Seqs[i]; {
+		switch newestFirst := c.batch.Entries[i-1].Seq > c.batch.Entries[i].Seq; {
 		case order > 0:
-			invariant.Check(false, "source out of order: %q before %q", c.batch.Keys[i-1], c.batch.Keys[i])
+			invariant.Check(false, "source out of order: %q before %q", c.batch.Entries[i-1].Key, c.batch.Entries[i].Key)
 		case order == 0 && newestFirst == reverse:
 			invariant.Check(false, "versions of %q out of order: %d, %d",
-				c.batch.Keys[i], c.batch.Seqs[i-1], c.batch.Seqs[i])
+				c.batch.Entries[i].Key, c.batch.Entries[i-1].Seq, c.batch.Entries[i].Seq)
 		}
 	}
 }
@@ -143,8 +144,7 @@ func (c *cursor) checkOrder(reverse bool) {
 // clear drops the references to the source and its entries. It clears only the
 // used part of the batch, because a batch is long and most iterations are short.
 func (c *cursor) clear() {
-	clear(c.batch.Keys[:c.used])
-	clear(c.batch.Vals[:c.used])
+	clear(c.batch.Entries[:c.used])
 	c.source, c.used, c.batch.N = nil, 0, 0
 }
 
@@ -158,7 +158,7 @@ func (c *cursor) shares(prefix []byte) bool {
 // length of the prefix that the keys share with those of all other cursors.
 func (c *cursor) setHeads(shared int, flip uint64) {
 	for i := c.at; i < c.batch.N; i++ {
-		c.heads[i] = headOf(c.batch.Keys[i][shared:]) ^ flip
+		c.heads[i] = headOf(c.batch.Entries[i].Key[shared:]) ^ flip
 	}
 }
 

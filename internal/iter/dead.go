@@ -161,8 +161,7 @@ func (v *Visible) passDead(folded bool) {
 		return
 	}
 	if !r.begun {
-		b, i := m.batch(m.refs[0])
-		r.begin(m.lim, b.Keys[i])
+		r.begin(m.lim, m.entry(m.refs[0]).Key)
 	}
 	v.noteRound()
 	v.keepLast()
@@ -198,8 +197,8 @@ func (v *Visible) noteRound() {
 	// held is, backward, the version that decides about the key last so far.
 	last, held := v.key, v.carried.Meta
 	for _, ref := range m.refs[:m.n] {
-		b, i := m.batch(ref)
-		key, seq := b.Keys[i], b.Seqs[i]
+		e := m.entry(ref)
+		key, seq := e.Key, e.Seq
 		if r.gap != nil && !r.step.Contains(key) {
 			v.leaveGap()
 		}
@@ -220,7 +219,7 @@ func (v *Visible) noteRound() {
 		}
 		r.newest = max(r.newest, seq)
 		if !same(key, last) {
-			decides := &b.Metas[i]
+			decides := &e.Meta
 			if r.reverse {
 				decides = &held
 			}
@@ -228,7 +227,7 @@ func (v *Visible) noteRound() {
 				r.time = max(r.time, decides.ExpiresAt)
 			}
 		}
-		last, held = key, b.Metas[i]
+		last, held = key, e.Meta
 	}
 	if v.snap.Cover != nil {
 		r.newest = v.snap.At // range tombstones up to there may have hidden something
@@ -310,7 +309,7 @@ func (v *Visible) endRun(ended bool) {
 
 // passes reports whether the gap hides the next entry of c.
 func (r *deadRun) passes(c *cursor) bool {
-	return c.batch.Seqs[c.at] <= r.gap.AsOf && r.step.Contains(c.key())
+	return c.batch.Entries[c.at].Seq <= r.gap.AsOf && r.step.Contains(c.key())
 }
 
 // pass moves the source of c, whose batch is used up, over entries that the gap hides.

@@ -143,7 +143,7 @@ func (h *history) read(t *testing.T, v *Visible, index *gaps.Index, passed *int)
 		}
 		var got []string
 		for ok := v.Seek(seek); ok; ok = v.Next() {
-			got = append(got, describe(v.Entry))
+			got = append(got, describe(*v.Entry))
 		}
 		if want := h.expect(snap, reverse, lower, upper, seek); !slices.Equal(got, want) {
 			t.Fatalf("at %d of %d, time %d of %d, reverse %v, [%s,%s), seek %s\n got %q\nwant %q",

@@ -1,10 +1,13 @@
 package iter
 
-import "github.com/stoatdb/stoat/internal/base"
+import (
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/mutant"
+)
 
-// batch returns the batch and the index of the entry that r refers to.
-func (m *Merging) batch(r ref) (b *Batch, place int) {
-	return &m.cursors[r>>refShift].batch, int(r & placeMax)
+// entry returns the entry that r refers to.
+func (m *Merging) entry(r ref) *base.Entry {
+	return &m.cursors[r>>refShift].batch.Entries[r&placeMax]
 }
 
 // sees reports whether the snapshot includes a version.
@@ -49,52 +52,50 @@ func same(a, b []byte) bool {
 //	     -  ✓  -  ✓  -  ✓
 func (v *Visible) filterForward() {
 	m := &v.merged
-	if m.alone {
-		v.filterPiece()
-		return
-	}
-	at, last, n := v.snap.At, v.key, 0
-	seen := v.last
+	at, special := v.snap.At, v.snap.Since > 0 || m.cover.by != nil
+	last, seen, n := v.key, v.last, 0
 	for _, r := range m.refs[:m.n] {
-		b, i := m.batch(r)
-		seq, key := b.Seqs[i], b.Keys[i]
-		if seq > at && seq != PendingSeq || same(key, last) {
+		e := m.entry(r)
+		if e.Seq > at && e.Seq != PendingSeq || same(e.Key, last) {
 			continue
 		}
-		last, seen = key, r
-		if v.live(key, &b.Metas[i], seq) {
-			m.refs[n] = r
-			n++
+		last, seen = e.Key, r
+		// Most entries are live without a question to the cover or the clock.
+		if (special || e.Meta.ExpiresAt != 0 || !e.Meta.Kind.HasValue()) && !v.live(e.Key, &e.Meta, e.Seq) {
+			continue
 		}
+		m.refs[n] = r
+		n++
 	}
 	v.last, v.n = seen, n
 }
 
-// filterPiece is filterForward for a round that is one piece of one batch, as
-// every round is when one source is left. It walks the columns, and calls live
-// only for entries that have an expiry or may be covered.
-func (v *Visible) filterPiece() {
+// keepPiece keeps all entries of the round if it can do so without looking at each key. It
+// is filterForward for one piece of a plain batch, as most rounds are when one source is
+// left.
+func (v *Visible) keepPiece() bool {
 	m := &v.merged
-	first := m.refs[0]
-	b, from := m.batch(first)
-	to := from + m.n
-	keys, seqs, metas := b.Keys[from:to], b.Seqs[from:to], b.Metas[from:to]
-	at, special := v.snap.At, v.snap.Since > 0 || m.cover.by != nil
-	last, seen, n := v.key, v.last, 0
-	for i, key := range keys {
-		seq := seqs[i]
-		if seq > at && seq != PendingSeq || same(key, last) {
-			continue
-		}
-		last, seen = key, first+ref(i)
-		meta := &metas[i]
-		if (special || meta.ExpiresAt != 0 || !meta.Kind.HasValue()) && !v.live(key, meta, seq) {
-			continue
-		}
-		m.refs[n] = seen
-		n++
+	if !m.alone || m.reverse || v.snap.AllVersions || v.snap.Since > 0 || m.cover.by != nil {
+		return false
 	}
-	v.last, v.n = seen, n
+	b, from := &m.cursors[m.piece>>refShift].batch, int(m.piece&placeMax)
+	if !b.Plain {
+		return false
+	}
+	entries := b.Entries[from : from+m.n]
+	for i := range entries {
+		if entries[i].Seq > v.snap.At {
+			return false
+		}
+	}
+	if same(entries[0].Key, v.key) && !mutant.On(mutant.PlainRounds) {
+		// The last round has shown a newer version.
+		if entries = entries[1:]; len(entries) == 0 {
+			return false
+		}
+	}
+	v.piece, v.n, v.last = entries, len(entries), m.piece+ref(m.n-1)
+	return true
 }
 
 // filterBackward meets the versions of a key oldest first. It keeps the last
@@ -109,21 +110,20 @@ func (v *Visible) filterBackward() {
 	special := v.snap.Since > 0 || m.cover.by != nil
 	last, n := v.key, 0
 	for _, r := range m.refs[:m.n] {
-		b, i := m.batch(r)
-		seq, key := b.Seqs[i], b.Keys[i]
-		if !v.snap.sees(seq) {
+		e := m.entry(r)
+		if !v.snap.sees(e.Seq) {
 			continue
 		}
-		if v.shows && !same(key, last) && v.lasts() {
+		if v.shows && !same(e.Key, last) && v.lasts() {
 			m.refs[n] = v.last // safe: n is at most the index of r
 			n++
 			v.partials = v.partials || v.partial
 		}
-		last = key
+		last = e.Key
 		v.last = r
-		meta := &b.Metas[i]
-		v.shows = !special && meta.Kind.HasValue() || v.stands(key, meta, seq)
-		v.expiresAt, v.pending = meta.ExpiresAt, seq == PendingSeq
+		meta := &e.Meta
+		v.shows = !special && meta.Kind.HasValue() || v.stands(e.Key, meta, e.Seq)
+		v.expiresAt, v.pending = meta.ExpiresAt, e.Seq == PendingSeq
 		v.partial = meta.Kind.Partial()
 	}
 	v.n = n
@@ -140,9 +140,8 @@ func (v *Visible) filterVersions() {
 	m := &v.merged
 	n := 0
 	for _, r := range m.refs[:m.n] {
-		b, i := m.batch(r)
-		if seq := b.Seqs[i]; v.snap.sees(seq) && seq > v.snap.Since {
-			v.partials = v.partials || b.Metas[i].Kind.Partial()
+		if e := m.entry(r); v.snap.sees(e.Seq) && e.Seq > v.snap.Since {
+			v.partials = v.partials || e.Meta.Kind.Partial()
 			m.refs[n] = r
 			n++
 		}

@@ -41,8 +41,10 @@ type Merging struct {
 	// the next round.
 	refs [roundMax]ref
 	n    int
-	// alone says that the round is one piece of the batch of one cursor.
+	// alone says that the round is one piece of the batch of one cursor, which begins at
+	// piece. The refs of such a round are not set until list.
 	alone bool
+	piece ref
 
 	reverse bool
 	flip    uint64 // all ones when going backward, see cursor.heads
@@ -153,16 +155,20 @@ func (m *Merging) next() bool {
 	return true
 }
 
-// takeAll lists the rest of the first cursor's batch.
+// takeAll makes the rest of the first cursor's batch the round.
 func (m *Merging) takeAll() {
 	num := m.queue[0].cursor
 	c := &m.cursors[num]
-	for ; c.at < c.batch.N; c.at++ {
-		m.refs[m.n] = ref(num)<<refShift | ref(c.at)
-		m.n++
-	}
-	m.alone = true
+	m.alone, m.piece, m.n = true, ref(num)<<refShift|ref(c.at), c.batch.N-c.at
+	c.at = c.batch.N
 	m.drop()
+}
+
+// list sets the refs of a round that is one piece.
+func (m *Merging) list() {
+	for i := range m.refs[:m.n] {
+		m.refs[i] = m.piece + ref(i)
+	}
 }
 
 // interleave lists entries of several cursors until a batch is used up or the
@@ -274,7 +280,7 @@ func (m *Merging) rise(i int) {
 func (m *Merging) before(a, b *cursor) bool {
 	order := bytes.Compare(a.key(), b.key())
 	if order == 0 {
-		return (a.batch.Seqs[a.at] > b.batch.Seqs[b.at]) != m.reverse
+		return (a.batch.Entries[a.at].Seq > b.batch.Entries[b.at].Seq) != m.reverse
 	}
 	return (order < 0) != m.reverse
 }

@@ -65,8 +65,11 @@ func (s *sliceSource) Fill(b *Batch) error {
 			key = bytes.Clone(key)
 			s.lent = append(s.lent, key)
 		}
-		b.Keys[b.N], b.Vals[b.N], b.Seqs[b.N], b.Metas[b.N] = key, e.Value, e.Seq, e.Meta
+		b.Entries[b.N] = base.Entry{Key: key, Value: e.Value, Seq: e.Seq, Meta: e.Meta}
 		b.N++
+		if !s.volatile { // some sources never set it
+			b.Plain = isPlain(b)
+		}
 		if s.reverse {
 			s.at--
 		} else {
@@ -74,4 +77,14 @@ func (s *sliceSource) Fill(b *Batch) error {
 		}
 	}
 	return nil
+}
+
+// isPlain reports whether Plain says the truth about b.
+func isPlain(b *Batch) bool {
+	for i, e := range b.Entries[:b.N] {
+		if !e.Meta.Kind.HasValue() || e.Meta.ExpiresAt > 0 || i > 0 && bytes.Equal(e.Key, b.Entries[i-1].Key) {
+			return false
+		}
+	}
+	return true
 }

@@ -44,14 +44,16 @@ type Snapshot struct {
 // Visible iterates over the entries of merged sources that a snapshot sees. Its
 // zero value is ready for Init, and another Init makes it reusable.
 //
-// Entry is the current entry. Its Key is valid until the next move, its Value as
-// long as the memory of its source.
+// Entry is the current entry. It and its Key are valid until the next move, its Value as
+// long as the memory of its source. The caller does not change it. It is nil before Init.
 type Visible struct {
-	Entry base.Entry
+	Entry *base.Entry
 
-	valid  bool
-	round  uint64 // counts the rounds
-	at, n  int    // merged.refs[at:n] are the visible entries after the current one
+	valid bool
+	round uint64 // counts the rounds
+	at, n int    // merged.refs[at:n] are the visible entries after the current one
+	// piece are the entries of a round that keepPiece kept, in place of the refs.
+	piece  []base.Entry
 	merged Merging
 	snap   Snapshot
 
@@ -95,8 +97,8 @@ func (v *Visible) Init(inputs []Input, reverse bool, lower, upper []byte, snap S
 		cover = nil // AllVersions shows covered versions, as it shows deletions
 	}
 	v.merged.Init(inputs, reverse, lower, upper, cover)
-	v.snap, v.valid, v.at, v.n, v.cold = snap, false, 0, 0, 0
-	v.Entry = base.Entry{}
+	v.snap, v.valid, v.at, v.n, v.piece, v.cold = snap, false, 0, 0, nil, 0
+	v.Entry = &v.carried
 	v.dead.finish()
 	v.dead.gap, v.dead.reverse = nil, reverse
 	v.begin()
@@ -124,7 +126,7 @@ func (v *Visible) Clear() {
 	}
 	m.group, m.queue, m.spent, m.n = nil, m.queue[:0], -1, 0
 	m.lim, m.cover, m.gap = bounds{}, fragment{}, nil
-	v.snap, v.valid, v.at, v.n, v.Entry = Snapshot{}, false, 0, 0, base.Entry{}
+	v.snap, v.valid, v.at, v.n, v.piece, v.Entry = Snapshot{}, false, 0, 0, nil, &v.carried
 	v.dead.clear()
 	v.begin()
 }
@@ -191,10 +193,20 @@ func (v *Visible) Seek(key []byte) bool {
 // false, and from then on.
 func (v *Visible) Next() bool {
 	if v.at < v.n {
-		v.show()
+		v.Step()
 		return true
 	}
 	return v.valid && v.find()
+}
+
+// Step is Next when Left is not 0. It is inlined.
+func (v *Visible) Step() {
+	if v.at < len(v.piece) {
+		v.Entry = &v.piece[v.at]
+		v.at++
+		return
+	}
+	v.show()
 }
 
 // Left returns how many entries the round has after the current one. Next moves
@@ -206,7 +218,7 @@ func (v *Visible) find() bool {
 	// The memory of the current entry may be gone before the next one is found.
 	// A panic in a source must leave v invalid.
 	v.passed += v.at
-	v.at, v.n, v.valid = 0, 0, false
+	v.at, v.n, v.piece, v.valid = 0, 0, nil, false
 	v.round++
 	for v.n == 0 {
 		v.keepLast()
@@ -222,6 +234,12 @@ func (v *Visible) find() bool {
 		}
 		if !v.merged.next() {
 			return v.end()
+		}
+		if v.keepPiece() {
+			break
+		}
+		if v.merged.alone {
+			v.merged.list()
 		}
 		switch {
 		case v.snap.AllVersions:
@@ -248,7 +266,7 @@ func (v *Visible) find() bool {
 		v.cold--
 		v.touchValues()
 	}
-	v.show()
+	v.Step()
 	return true
 }
 
@@ -276,7 +294,7 @@ func (v *Visible) showCarried() bool {
 			return false
 		}
 	}
-	v.Entry, v.valid = v.carried, true
+	v.Entry, v.valid = &v.carried, true
 	return true
 }
 
@@ -290,14 +308,8 @@ func (v *Visible) fold() bool {
 	}
 	n := 0
 	for _, r := range v.merged.refs[:v.n] {
-		e := v.carried
-		var b *Batch
-		var i int
-		if r != carriedRef {
-			b, i = v.merged.batch(r)
-			e = base.Entry{Key: b.Keys[i], Value: b.Vals[i], Seq: b.Seqs[i], Meta: b.Metas[i]}
-		}
-		if e.Meta.Kind.Partial() {
+		if at := v.entry(r); at.Meta.Kind.Partial() {
+			e := *at
 			ok, err := v.snap.Fold.Fold(&e)
 			if err != nil {
 				v.merged.fail(err)
@@ -307,11 +319,7 @@ func (v *Visible) fold() bool {
 			if !ok && !v.snap.AllVersions {
 				continue
 			}
-			if r == carriedRef {
-				v.carried = e
-			} else {
-				b.Vals[i], b.Metas[i] = e.Value, e.Meta
-			}
+			at.Value, at.Meta = e.Value, e.Meta
 		}
 		v.merged.refs[n] = r
 		n++
@@ -328,12 +336,8 @@ const coldRounds = 3
 // depend on each other, so their cache misses overlap.
 func (v *Visible) touchValues() {
 	touched := v.touched
-	for _, r := range v.merged.refs[v.at:v.n] {
-		if r == carriedRef {
-			continue
-		}
-		b, i := v.merged.batch(r)
-		if value := b.Vals[i]; len(value) > 0 {
+	for i := v.at; i < v.n; i++ {
+		if value := v.InRound(i).Value; len(value) > 0 {
 			touched += uint64(value[0]) + uint64(value[len(value)-1])
 		}
 	}
@@ -342,15 +346,16 @@ func (v *Visible) touchValues() {
 
 // show makes the next ref of the round the current entry.
 func (v *Visible) show() {
-	r := v.merged.refs[v.at]
+	v.Entry = v.entry(v.merged.refs[v.at])
 	v.at++
+}
+
+// entry returns the entry that r refers to.
+func (v *Visible) entry(r ref) *base.Entry {
 	if r == carriedRef {
-		v.Entry = v.carried
-		return
+		return &v.carried
 	}
-	b, i := v.merged.batch(r)
-	e := &v.Entry
-	e.Key, e.Value, e.Seq, e.Meta = b.Keys[i], b.Vals[i], b.Seqs[i], b.Metas[i]
+	return v.merged.entry(r)
 }
 
 // Round describes the current round. A round has up to RoundMax entries; this
@@ -361,15 +366,12 @@ func (v *Visible) Round() (id uint64, at, n int) { return v.round, v.at - 1, v.n
 // RoundMax is the greatest number of entries in a round.
 const RoundMax = roundMax
 
-// InRound returns entry i of the round: the current one or a later one. It returns
-// references, because a caller copies only what it needs.
-func (v *Visible) InRound(i int) (key, value *[]byte, seq base.SeqNum, m *base.Meta) {
-	r := v.merged.refs[i]
-	if r == carriedRef {
-		return &v.carried.Key, &v.carried.Value, v.carried.Seq, &v.carried.Meta
+// InRound returns entry i of the round: the current one or a later one.
+func (v *Visible) InRound(i int) *base.Entry {
+	if i < len(v.piece) {
+		return &v.piece[i]
 	}
-	b, i := v.merged.batch(r)
-	return &b.Keys[i], &b.Vals[i], b.Seqs[i], &b.Metas[i]
+	return v.entry(v.merged.refs[i])
 }
 
 // keepLast copies what the next round needs from this one, before the next round
@@ -378,8 +380,8 @@ func (v *Visible) keepLast() {
 	if v.last == carriedRef {
 		return
 	}
-	b, i := v.merged.batch(v.last)
-	v.key = append(v.key[:0], b.Keys[i]...)
-	v.carried = base.Entry{Key: v.key, Value: b.Vals[i], Seq: b.Seqs[i], Meta: b.Metas[i]}
+	v.carried = *v.merged.entry(v.last)
+	v.key = append(v.key[:0], v.carried.Key...)
+	v.carried.Key = v.key
 	v.last = carriedRef
 }

@@ -31,7 +31,10 @@ func newWorld(rng *rand.Rand) world {
 	if rng.IntN(8) == 0 {
 		w.keys *= 25 // enough for whole batches to be covered
 	}
-	if rng.IntN(2) == 0 {
+	plain := rng.IntN(4) == 0 // most batches are plain, and most rounds are one piece
+	if plain {
+		w.sources, w.own, w.keys = w.sources[:1], false, 100+rng.IntN(400)
+	} else if rng.IntN(2) == 0 {
 		w.deleted = randomDeletions(rng, w.key)
 	}
 	used := map[string]bool{}
@@ -48,12 +51,13 @@ func newWorld(rng *rand.Rand) world {
 			used[id] = true
 		}
 		m := base.Meta{Kind: base.KindSet, User: byte(rng.IntN(3))}
-		switch rng.IntN(6) {
-		case 0:
-			m.Kind = base.KindDelete
-		case 2:
+		switch n := rng.IntN(6); {
+		case n == 2:
 			m.Kind = base.KindPointer
-		case 1:
+		case plain:
+		case n == 0:
+			m.Kind = base.KindDelete
+		case n == 1:
 			m.ExpiresAt = uint64(90 + rng.IntN(20))
 		}
 		w.sources[s] = append(w.sources[s], base.Entry{
@@ -162,7 +166,7 @@ func TestVisible_ShowsExactlyWhatTheSnapshotSees(t *testing.T) {
 			cover.asked, cover.last = 0, nil
 			var got []string
 			for ok := v.Seek(seek); ok; ok = v.Next() {
-				got = append(got, describe(v.Entry))
+				got = append(got, describe(*v.Entry))
 			}
 			if want := w.expect(snap, reverse, lower, upper, seek); !slices.Equal(got, want) {
 				t.Fatalf("seed %d, reverse %v, [%s,%s), seek %s, %+v\n got %q\nwant %q",
@@ -380,6 +384,28 @@ func TestSeek_AsksForAsManyEntriesAsRecentIterationsRead(t *testing.T) {
 		decoded, fills := read(step.reads, upper)
 		if decoded != step.decoded || fills != step.fills {
 			t.Errorf("%d entries: %d decoded in %d fills, want %d in %d", step.reads, decoded, fills, step.decoded, step.fills)
+		}
+	}
+}
+
+func TestVisible_AllVersionsShowsBothThatTwoBatchesDivide(t *testing.T) {
+	t.Parallel()
+	var entries []base.Entry
+	for i := range firstWant {
+		entries = append(entries, base.Entry{Key: fmt.Appendf(nil, "k%d", i), Seq: 9, Meta: base.Meta{Kind: base.KindSet}})
+	}
+	last := entries[firstWant-1]
+	last.Seq = 5
+	entries = append(entries, last, base.Entry{Key: []byte("z"), Seq: 9, Meta: base.Meta{Kind: base.KindSet}})
+	for _, all := range []bool{true, false} {
+		var v Visible
+		v.Init([]Input{{Source: newSliceSource(entries, false, true)}}, false, nil, nil, Snapshot{At: 9, AllVersions: all})
+		n := 0
+		for ok := v.Seek(nil); ok; ok = v.Next() {
+			n++
+		}
+		if want := map[bool]int{true: firstWant + 2, false: firstWant + 1}[all]; n != want {
+			t.Errorf("AllVersions %v: %d entries, want %d", all, n, want)
 		}
 	}
 }

@@ -187,10 +187,10 @@ func (w *hiddenWalk) step(hi []byte) bool {
 		return false
 	}
 	for i := range b.N {
-		if bytes.Compare(b.Keys[i], hi) >= 0 {
+		if bytes.Compare(b.Entries[i].Key, hi) >= 0 {
 			return false
 		}
-		w.found += entryBytes(b.Keys[i], b.Vals[i], b.Metas[i])
+		w.found += entryBytes(b.Entries[i].Key, b.Entries[i].Value, b.Entries[i].Meta)
 	}
 	w.steps += b.N
 	return b.N > 0

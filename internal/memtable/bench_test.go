@@ -236,7 +236,7 @@ func BenchmarkSeek10(b *testing.B) {
 		if err := it.Fill(&batch); err != nil {
 			b.Fatal(err)
 		}
-		if batch.N > 0 && len(batch.Keys[0]) != 22 {
+		if batch.N > 0 && len(batch.Entries[0].Key) != 22 {
 			b.Fatal("wrong answer")
 		}
 		it.Close()

@@ -112,7 +112,7 @@ func (s *schedule) readAll(table *Table, it *Iter, at base.SeqNum, reverse bool)
 			break
 		}
 		for i := range b.N {
-			key, seq := string(b.Keys[i]), b.Seqs[i]
+			key, seq := string(b.Entries[i].Key), b.Entries[i].Seq
 			rising := key > lastKey || key == lastKey && seq < lastSeq
 			if reverse {
 				rising = key < lastKey || key == lastKey && seq > lastSeq
@@ -125,8 +125,8 @@ func (s *schedule) readAll(table *Table, it *Iter, at base.SeqNum, reverse bool)
 			if _, err := fmt.Sscanf(key, "key/%d", &k); err != nil {
 				return fmt.Errorf("key %q: %w", key, err)
 			}
-			if string(b.Vals[i]) != string(valueOf(k, seq)) {
-				return fmt.Errorf("%q at %d has value %x", key, seq, b.Vals[i])
+			if string(b.Entries[i].Value) != string(valueOf(k, seq)) {
+				return fmt.Errorf("%q at %d has value %x", key, seq, b.Entries[i].Value)
 			}
 			if seq <= at {
 				shown++

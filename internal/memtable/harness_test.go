@@ -117,7 +117,7 @@ func drain(t testing.TB, it *Iter, want, limit int) []shown {
 			break
 		}
 		for i := range b.N {
-			out = append(out, shown{b.Keys[i], b.Vals[i], b.Metas[i], b.Seqs[i]})
+			out = append(out, shown{b.Entries[i].Key, b.Entries[i].Value, b.Entries[i].Meta, b.Entries[i].Seq})
 		}
 	}
 	return out

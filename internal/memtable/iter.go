@@ -309,9 +309,7 @@ func (it *Iter) decode(b *iter.Batch, n int) {
 		if e.deadWithin(w, it.set.covered) || !it.deletions.Empty() && it.deleted(e, w) {
 			continue
 		}
-		i := b.N
-		b.Keys[i], b.Vals[i] = e.key(w), e.value(w)
-		b.Seqs[i], b.Metas[i] = t.seq(e, w), e.meta(w)
+		b.Entries[b.N] = base.Entry{Key: e.key(w), Value: e.value(w), Seq: t.seq(e, w), Meta: e.meta(w)}
 		b.N++
 	}
 }

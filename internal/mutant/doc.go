@@ -280,6 +280,12 @@ const (
 	HintTrusted Name = "hint-trusted"
 	// AheadStale: a scan shows an earlier value for one that it has not found ahead.
 	AheadStale Name = "ahead-stale"
+	// PlainVersions: an iterator shows all versions of a key that a batch holds.
+	PlainVersions Name = "plain-versions"
+	// PlainRounds: an iterator shows an older version of the last key of the batch before.
+	PlainRounds Name = "plain-rounds"
+	// PlainExpiring: an iterator shows tombstones and values that may have expired.
+	PlainExpiring Name = "plain-expiring"
 
 	// StreamBorderTwice: two ranges of a stream have the key between them.
 	StreamBorderTwice Name = "stream-border-twice"
@@ -443,7 +449,7 @@ var Names = []Name{
 	WriteBack, ForgetSnapshots, FlushUnpublished, CollectHeld, EarlyDiscard,
 	GapHidesLater, GapTooNew, GapTooEarly, GapOfOwn, GapGrowsOver, GapPassesNewer,
 	IngestOldVersion, IngestUnseen, IngestLosesTable, IngestUnflushed, BulkKeepsFirst, ManySwaps, RelayLosesLast, RelayLosesError, RelayBorrows,
-	HintTrusted, AheadStale,
+	HintTrusted, AheadStale, PlainVersions, PlainRounds, PlainExpiring,
 	StreamBorderTwice, StreamBeforeDeletion, StreamUnordered, EstimateTablesOnly, EstimateFirstLevel, SplitRepeats,
 	SequenceBuffered, SequenceReturnsOld,
 	FrameNonce, PageNonce, PagePosition, PlainPage, SameFileKey, ContinueSealed, KeepDataKey, KeepMasterKey,

@@ -283,8 +283,8 @@ func first(source iter.Source, lo, hi, known []byte) ([]byte, error) {
 	if err := source.Fill(&b); err != nil {
 		return nil, err
 	}
-	if b.N == 0 || bytes.Compare(b.Keys[0], hi) >= 0 || known != nil && bytes.Compare(b.Keys[0], known) >= 0 {
+	if b.N == 0 || bytes.Compare(b.Entries[0].Key, hi) >= 0 || known != nil && bytes.Compare(b.Entries[0].Key, known) >= 0 {
 		return known, nil
 	}
-	return bytes.Clone(b.Keys[0]), nil
+	return bytes.Clone(b.Entries[0].Key), nil
 }

@@ -131,7 +131,7 @@ func (c *Scan) Next() bool {
 		if !c.all.Valid() {
 			return false
 		}
-		if c.Entry = c.all.Entry; !c.covered() {
+		if c.Entry = *c.all.Entry; !c.covered() {
 			return true
 		}
 	}
@@ -183,8 +183,8 @@ func (c *Scan) loadAhead(round uint64, at, n int) {
 	c.aheadRound, c.aheadFrom = round, at
 	c.ahead.Begin()
 	for i := at; i < n; i++ {
-		if key, value, seq, m := c.all.InRound(i); m.Kind == base.KindPointer {
-			c.ahead.Add(*value, *key, seq)
+		if e := c.all.InRound(i); e.Meta.Kind == base.KindPointer {
+			c.ahead.Add(e.Value, e.Key, e.Seq)
 		} else {
 			c.ahead.Add(nil, nil, 0)
 		}
@@ -203,8 +203,8 @@ func (c *Scan) loadAhead(round uint64, at, n int) {
 // fetchRound reads the values of the rest of a round together.
 func (c *Scan) fetchRound(at, n int) {
 	for i := at; i < n; i++ {
-		if _, value, _, m := c.all.InRound(i); m.Kind == base.KindPointer {
-			c.fetch.Add(*value)
+		if e := c.all.InRound(i); e.Meta.Kind == base.KindPointer {
+			c.fetch.Add(e.Value)
 		}
 	}
 	c.fetch.Run()

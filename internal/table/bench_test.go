@@ -319,9 +319,9 @@ func benchRaw(b *testing.B, r run, o IterOptions) {
 				continue
 			}
 		}
-		sum += uint64(batch.Keys[at][21])
+		sum += uint64(batch.Entries[at].Key[21])
 		if !o.KeysOnly {
-			sum += uint64(batch.Vals[at][0]) + uint64(batch.Vals[at][benchValueSize-1])
+			sum += uint64(batch.Entries[at].Value[0]) + uint64(batch.Entries[at].Value[benchValueSize-1])
 		}
 		at++
 	}
@@ -458,7 +458,7 @@ func BenchmarkMerge(b *testing.B) {
 				n := 0
 				for ok := v.Seek(nil); ok; ok = v.Next() {
 					if n++; write {
-						if err := w.Add(v.Entry); err != nil {
+						if err := w.Add(*v.Entry); err != nil {
 							b.Fatal(err)
 						}
 					}

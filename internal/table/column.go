@@ -48,6 +48,28 @@ func (w width) load(b []byte, off, i int) uint64 {
 	return 0
 }
 
+// loadAll loads numbers of the column that starts at off in b, from number i on.
+func (w width) loadAll(dst []uint64, b []byte, off, i int) {
+	b = b[off+i*w.bytes():]
+	switch w {
+	case width0:
+		clear(dst)
+	case width1:
+		b = b[:len(dst)]
+		for i := range dst {
+			dst[i] = uint64(b[i])
+		}
+	case width2:
+		for i := range dst {
+			dst[i] = uint64(binary.LittleEndian.Uint16(b[2*i:]))
+		}
+	default:
+		for i := range dst {
+			dst[i] = w.load(b, 0, i)
+		}
+	}
+}
+
 // append appends n as a number of width w. It must fit.
 func (w width) append(dst []byte, n uint64) []byte {
 	switch w {

@@ -84,7 +84,7 @@ func TestCrowded_MemoryMayBecomeCrowdedAndFreeWithinOneScan(t *testing.T) {
 				break
 			}
 			for i := range batch.N {
-				got = append(got, base.Entry{Key: bytes.Clone(batch.Keys[i]), Seq: batch.Seqs[i], Value: batch.Vals[i]})
+				got = append(got, base.Entry{Key: bytes.Clone(batch.Entries[i].Key), Seq: batch.Entries[i].Seq, Value: batch.Entries[i].Value})
 			}
 		}
 		if reverse {

@@ -131,11 +131,24 @@ func drain(s iter.Source, rng *rand.Rand, limit int) ([]base.Entry, error) {
 		if b.N == 0 {
 			break
 		}
+		if b.Plain && !isPlain(&b) {
+			return out, fmt.Errorf("a batch of %d entries from %.60q on is not plain", b.N, b.Entries[0].Key)
+		}
 		for i := range b.N {
-			out = append(out, cloneEntry(base.Entry{Key: b.Keys[i], Value: b.Vals[i], Seq: b.Seqs[i], Meta: b.Metas[i]}))
+			out = append(out, cloneEntry(b.Entries[i]))
 		}
 	}
 	return out[:min(len(out), limit)], nil
+}
+
+// isPlain reports whether Batch.Plain may be set.
+func isPlain(b *iter.Batch) bool {
+	for i, e := range b.Entries[:b.N] {
+		if !e.Meta.Kind.HasValue() || e.Meta.ExpiresAt > 0 || i > 0 && bytes.Equal(e.Key, b.Entries[i-1].Key) {
+			return false
+		}
+	}
+	return true
 }
 
 // A shapeOfData is a method to generate entries.

@@ -1,9 +1,8 @@
 package table
 
 import (
-	"encoding/binary"
+	"slices"
 
-	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/iter"
@@ -52,7 +51,7 @@ type Iter struct {
 	keysFetched advance
 	valsFetched advance
 
-	buf     []byte // keys of the last Fill
+	shower  *shower
 	windows *windows
 }
 
@@ -68,8 +67,11 @@ func (r *Reader) NewIter(opts IterOptions) *Iter {
 // Init makes it an iterator over r without a position. It keeps what it has read
 // of r by large reads.
 func (it *Iter) Init(r *Reader, opts IterOptions) {
-	buf, w, before := it.buf, it.windows, it.r
-	*it = Iter{r: r, opts: opts, buf: buf[:0], windows: w, searched: -1}
+	shown, w, before := it.shower, it.windows, it.r
+	if shown == nil {
+		shown = &shower{}
+	}
+	*it = Iter{r: r, opts: opts, shower: shown, windows: w, searched: -1}
 	switch {
 	case w == nil && opts.Unmapped:
 		it.windows = &windows{}
@@ -94,9 +96,9 @@ func (it *Iter) Fill(b *iter.Batch) error {
 		return it.err
 	}
 	if invariant.Enabled {
-		invariant.Mangle(it.buf)
+		invariant.Mangle(it.shower.keys)
 	}
-	it.buf = it.buf[:0]
+	it.shower.keys = it.shower.keys[:0]
 	want := min(b.Want, iter.BatchSize)
 	for b.N < want && it.settle() {
 		if it.opts.Unmapped && !it.loaded && b.N > 0 {
@@ -228,148 +230,18 @@ func (it *Iter) decode() (err error) {
 
 // fillForward puts the next n entries of the loaded block into the batch.
 func (it *Iter) fillForward(b *iter.Batch, n int) {
-	it.show(b, b.N, it.at, n)
+	it.shower.show(&it.v, it.values, b, b.N, it.at, n)
 	it.at += n
 	b.N += n
 }
 
 // fillBackward puts the n entries of the loaded block before the position into the
-// batch, the last one first. Copying columns and then reversing the order is
+// batch, the last one first. Showing them in order and then reversing the order is
 // faster than going entry by entry.
 func (it *Iter) fillBackward(b *iter.Batch, n int) {
 	it.at -= n
-	it.show(b, b.N, it.at, n)
-	for i, j := b.N, b.N+n-1; i < j; i, j = i+1, j-1 {
-		b.Keys[i], b.Keys[j] = b.Keys[j], b.Keys[i]
-		b.Vals[i], b.Vals[j] = b.Vals[j], b.Vals[i]
-		b.Seqs[i], b.Seqs[j] = b.Seqs[j], b.Seqs[i]
-		b.Metas[i], b.Metas[j] = b.Metas[j], b.Metas[i]
-	}
+	it.shower.show(&it.v, it.values, b, b.N, it.at, n)
+	slices.Reverse(b.Entries[b.N : b.N+n])
+	b.Plain = false // show compares the neighbours of a batch that ascends
 	b.N += n
-}
-
-// show puts n entries of the loaded block, starting with entry at, into the batch
-// at index i.
-func (it *Iter) show(b *iter.Batch, i, at, n int) {
-	it.showKeys(b.Keys[i:i+n], at)
-	it.showValues(b.Vals[i:i+n], at)
-	it.showSeqs(b.Seqs[i:i+n], at)
-	it.showMetas(b.Metas[i:i+n], at)
-}
-
-// showKeys rebuilds the keys from entry at on.
-func (it *Iter) showKeys(dst [][]byte, at int) {
-	v := &it.v
-	prefix := v.prefix()
-	if v.kEnds != width0 {
-		for i := range dst {
-			start := len(it.buf)
-			it.buf = v.appendKey(it.buf, at+i)
-			dst[i] = it.buf[start:len(it.buf):len(it.buf)]
-		}
-		return
-	}
-	s := int(v.suffixLen)
-	n := len(prefix) + s
-	start := len(it.buf)
-	it.buf = grow(it.buf, n*len(dst))
-	buf := it.buf[start:]
-	suffixes := v.part[v.oSuffixes+at*s:]
-	if s <= 8 && len(prefix) <= 32 {
-		showShortKeys(dst, buf, prefix, suffixes, s)
-		return
-	}
-	for i := range dst {
-		key := buf[i*n : (i+1)*n : (i+1)*n]
-		copy(key, prefix)
-		copy(key[len(prefix):], suffixes[i*s:(i+1)*s])
-		dst[i] = key
-	}
-}
-
-// showShortKeys rebuilds keys by whole words. Each key is written together with
-// the bytes that follow it in memory; the next key overwrites those.
-func showShortKeys(dst [][]byte, buf, prefix, suffixes []byte, s int) {
-	p := len(prefix)
-	n := p + s
-	var padded [32]byte
-	copy(padded[:], prefix)
-	le := binary.LittleEndian
-	w0, w1, w2, w3 := le.Uint64(padded[:]), le.Uint64(padded[8:]), le.Uint64(padded[16:]), le.Uint64(padded[24:])
-	for i := range dst {
-		o := i * n
-		key := buf[o : o+n : o+n]
-		if o+40 <= len(buf) && i*s+8 <= len(suffixes) {
-			w := buf[o : o+40]
-			le.PutUint64(w, w0)
-			le.PutUint64(w[8:], w1)
-			if p > 16 {
-				le.PutUint64(w[16:], w2)
-				le.PutUint64(w[24:], w3)
-			}
-			le.PutUint64(w[p:], le.Uint64(suffixes[i*s:]))
-		} else {
-			copy(key, prefix)
-			copy(key[p:], suffixes[i*s:(i+1)*s])
-		}
-		dst[i] = key
-	}
-}
-
-// grow lengthens b by n bytes with undefined contents. If it reallocates, the old
-// array stays unchanged, because keys refer to it.
-func grow(b []byte, n int) []byte {
-	if len(b)+n <= cap(b) {
-		return b[:len(b)+n]
-	}
-	bigger := make([]byte, len(b)+n, 2*(len(b)+n))
-	copy(bigger, b)
-	return bigger
-}
-
-func (it *Iter) showValues(dst [][]byte, at int) {
-	v := &it.v
-	if v.vEnds == width0 {
-		n := int(v.valueLen)
-		values := it.values[at*n:]
-		for i := range dst {
-			dst[i] = values[i*n : (i+1)*n : (i+1)*n]
-		}
-		return
-	}
-	from, _ := v.valueSpan(at)
-	for i := range dst {
-		to := int(v.vEnds.load(v.part, v.oVEnds, at+i))
-		dst[i] = it.values[from:to:to]
-		from = to
-	}
-}
-
-func (it *Iter) showSeqs(dst []base.SeqNum, at int) {
-	v := &it.v
-	least := v.seqLeast()
-	if v.seqs == width2 {
-		column := v.part[v.oSeqs+2*at:]
-		for i := range dst {
-			dst[i] = base.SeqNum(least + uint64(binary.LittleEndian.Uint16(column[2*i:])))
-		}
-		return
-	}
-	for i := range dst {
-		dst[i] = base.SeqNum(least + v.seqs.load(v.part, v.oSeqs, at+i))
-	}
-}
-
-func (it *Iter) showMetas(dst []base.Meta, at int) {
-	v := &it.v
-	if v.hasFlags || v.hasExpiries || v.hasUsers {
-		for i := range dst {
-			dst[i] = v.meta(at + i)
-		}
-		return
-	}
-	m := base.Meta{Kind: base.Kind(v.flags & flagKind)}
-	for i := range dst {
-		dst[i] = m
-	}
 }

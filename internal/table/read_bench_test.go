@@ -92,7 +92,7 @@ func benchRead(b *testing.B, r *Reader, o IterOptions, s entrySize) {
 			it.Seek(nil)
 		}
 		for i := range batch.N {
-			k, v := batch.Keys[i], batch.Vals[i]
+			k, v := batch.Entries[i].Key, batch.Entries[i].Value
 			sum += int(k[len(k)-1]) + int(v[0]) + int(v[len(v)-1])
 		}
 	}

@@ -180,22 +180,22 @@ func TestUnmapped_ValuesSurviveTheNextFill(t *testing.T) {
 		it := r.NewIter(IterOptions{Unmapped: true})
 		it.Seek(nil)
 		var b iter.Batch
-		var last [][]byte
+		var last []base.Entry
 		at := 0
 		for {
 			b.Want = 1 + rng.IntN(iter.BatchSize)
 			if err := it.Fill(&b); err != nil {
 				t.Fatal(err)
 			}
-			for i, v := range last {
-				if want := entries[at-len(last)+i].Value; !bytes.Equal(v, want) {
+			for i, e := range last {
+				if want := entries[at-len(last)+i].Value; !bytes.Equal(e.Value, want) {
 					t.Fatalf("the value of entry %d changed with the next Fill", at-len(last)+i)
 				}
 			}
 			if b.N == 0 {
 				break
 			}
-			last = slices.Clone(b.Vals[:b.N])
+			last = slices.Clone(b.Entries[:b.N])
 			at += b.N
 		}
 		if at != len(entries) {

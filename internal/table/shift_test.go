@@ -56,8 +56,8 @@ func TestShift_MovesEveryVersion(t *testing.T) {
 		b, n := iter.Batch{Want: iter.BatchSize}, 0
 		for err := it.Fill(&b); b.N > 0 && err == nil; err = it.Fill(&b) {
 			for i := range b.N {
-				if fmt.Sprint(b.Seqs[i]-shift) != string(b.Vals[i]) {
-					t.Errorf("%+v: %s#%d has the value %s", o, b.Keys[i], b.Seqs[i], b.Vals[i])
+				if fmt.Sprint(b.Entries[i].Seq-shift) != string(b.Entries[i].Value) {
+					t.Errorf("%+v: %s#%d has the value %s", o, b.Entries[i].Key, b.Entries[i].Seq, b.Entries[i].Value)
 				}
 			}
 			n += b.N

@@ -61,7 +61,7 @@ func TestUnmapped_ReadsNothingTwiceThatItStillHas(t *testing.T) {
 			t.Fatalf("step %d: %d entries, %v", step, batch.N, err)
 		}
 		disk.Observe(nil)
-		if got := string(batch.Keys[0]) + string(batch.Vals[0]); got != fmt.Sprintf("%04d%s", 100*step, c.in.name) {
+		if got := string(batch.Entries[0].Key) + string(batch.Entries[0].Value); got != fmt.Sprintf("%04d%s", 100*step, c.in.name) {
 			t.Errorf("step %d: %q", step, got)
 		}
 		if reads > 0 != c.reads {

@@ -350,8 +350,7 @@ func (c *core) beginRound() {
 	first := c.visible.Entry.Key
 	last := first
 	if _, at, n := c.visible.Round(); at >= 0 {
-		key, _, _, _ := c.visible.InRound(n - 1)
-		last = *key
+		last = c.visible.InRound(n - 1).Key
 	}
 	c.escapes = !c.tx.plain(first) || !c.tx.plain(last)
 }

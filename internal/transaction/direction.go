@@ -61,7 +61,7 @@ func (c *core) back() bool {
 // within reports whether the current entry is a version of key that comes, in the
 // direction of the iteration, not after the version at.
 func (c *core) within(key []byte, at base.SeqNum) bool {
-	e := &c.visible.Entry
+	e := c.visible.Entry
 	if !bytes.Equal(e.Key, key) {
 		return false
 	}

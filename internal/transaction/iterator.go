@@ -191,9 +191,11 @@ func (it Iterator) Next() bool {
 	if c.visible.Left() == 0 {
 		return it.nextRound()
 	}
-	ok := c.visible.Next()
-	c.showKey()
-	return ok
+	c.visible.Step()
+	if c.escapes || invariant.Enabled {
+		c.showKey()
+	}
+	return true
 }
 
 // Prev is stoat.Iterator.Prev.
@@ -208,9 +210,11 @@ func (it Iterator) Prev() bool {
 	if c.visible.Left() == 0 {
 		return it.nextRound()
 	}
-	ok := c.visible.Next()
-	c.showKey()
-	return ok
+	c.visible.Step()
+	if c.escapes || invariant.Enabled {
+		c.showKey()
+	}
+	return true
 }
 
 // step is Prev if turned, and Next otherwise.
@@ -279,7 +283,7 @@ func (it Iterator) Value() []byte {
 	if c == nil || c.keysOnly {
 		return nil
 	}
-	e := &c.visible.Entry
+	e := c.visible.Entry
 	if e.Meta.Kind != base.KindPointer {
 		return c.tx.lend(e.Value)
 	}
@@ -326,8 +330,8 @@ func (it Iterator) loadAhead(c *core, round uint64, at, n int) bool {
 	c.aheadRound, c.aheadFrom = round, at
 	c.ahead.Begin()
 	for i := at; i < n; i++ {
-		if key, value, seq, m := c.visible.InRound(i); m.Kind == base.KindPointer {
-			c.ahead.Add(*value, *key, seq)
+		if e := c.visible.InRound(i); e.Meta.Kind == base.KindPointer {
+			c.ahead.Add(e.Value, e.Key, e.Seq)
 		} else {
 			c.ahead.Add(nil, nil, 0)
 		}
@@ -342,7 +346,7 @@ func (it Iterator) Item() Item {
 	if c == nil {
 		return Item{}
 	}
-	e := c.visible.Entry
+	e := *c.visible.Entry
 	if invariant.Enabled {
 		e.Key = c.lentKey
 	}

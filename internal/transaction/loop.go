@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/invariant"
 )
 
 // All is stoat.Txn.All.
@@ -39,7 +40,7 @@ func (it Iterator) round(yield func(k, v []byte) bool) bool {
 			return false
 		}
 		var value []byte
-		switch e := &c.visible.Entry; {
+		switch e := c.visible.Entry; {
 		case c.keysOnly:
 		case e.Meta.Kind == base.KindPointer:
 			if value = it.valueFromFile(c, e); c.err != nil {
@@ -54,8 +55,10 @@ func (it Iterator) round(yield func(k, v []byte) bool) bool {
 		if !it.steady() || c.visible.Left() == 0 {
 			return true
 		}
-		c.visible.Next()
-		c.showKey()
+		c.visible.Step()
+		if c.escapes || invariant.Enabled {
+			c.showKey()
+		}
 	}
 }
 

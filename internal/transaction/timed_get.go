@@ -150,7 +150,7 @@ func (it Iterator) seekVersion(t TimedTxn, key []byte) (item Item, found bool) {
 		c.err = c.visible.Err()
 		return item, false
 	}
-	return t.item(c.visible.Entry), true
+	return t.item(*c.visible.Entry), true
 }
 
 // item returns a version as an item, with a key that stays until the transaction ends.

@@ -186,7 +186,7 @@ func (c *timedCore) find() bool {
 // entry returns the entry that versions is at, or nil.
 func (c *timedCore) entry() *base.Entry {
 	if core := c.versions.at(); core != nil {
-		return &core.visible.Entry
+		return core.visible.Entry
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func take(t *testing.T, it *Iter, limit int) (all []base.Entry) {
 			break
 		}
 		for i := range b.N {
-			all = append(all, base.Entry{Key: bytes.Clone(b.Keys[i]), Seq: b.Seqs[i]})
+			all = append(all, base.Entry{Key: bytes.Clone(b.Entries[i].Key), Seq: b.Entries[i].Seq})
 		}
 	}
 	return all

@@ -41,6 +41,9 @@ func harnesses(t *testing.T) []hunt.Harness {
 		{Name: "model", Run: func(seed uint64, scale int) error {
 			return testkit.Times(2*scale, func(i int) error { return modeltest.RunLife(seed + uint64(i)) })
 		}},
+		{Name: hunt.Even, Run: func(seed uint64, scale int) error {
+			return testkit.Times(4*scale, func(i int) error { return modeltest.RunEven(seed + uint64(i)) })
+		}},
 		{Name: hunt.Filters, Run: func(seed uint64, scale int) error {
 			return testkit.Times(scale, func(i int) error { return modeltest.RunFiltered(seed + uint64(i)) })
 		}},

@@ -36,6 +36,7 @@ const (
 	Repairs   = "repairs"
 	Faults    = "faults"
 	Filters   = "filters"
+	Even      = "even keys"
 	Aging     = "passing time"
 	Ages      = "ages of snapshots"
 	Schedules = "schedules"
@@ -67,6 +68,10 @@ var onlyBy = map[mutant.Name]string{
 	mutant.NoPoison:          Faults,
 	mutant.RetrySync:         Faults,
 	mutant.SwallowFlushError: Faults,
+
+	mutant.PlainVersions: Even,
+	mutant.PlainRounds:   Even,
+	mutant.PlainExpiring: Even,
 
 	mutant.FilterUncovers:  Filters,
 	mutant.FilterLosesMeta: Filters,

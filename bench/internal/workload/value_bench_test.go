@@ -1,0 +1,22 @@
+package workload
+
+import (
+	"fmt"
+	"testing"
+)
+
+func BenchmarkCheckWhole(b *testing.B) {
+	for _, size := range []int{128, 1 << 10, 16 << 10} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			v := Values{Size: size}
+			value := make([]byte, size)
+			v.Fill(value, 7, 1)
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				if _, err := v.CheckWhole(value, 7, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,156 @@
+package table
+
+import (
+	"encoding/binary"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/mutant"
+)
+
+// A shower has memory to show entries of blocks.
+type shower struct {
+	keys []byte // keys of the last Fill
+	// ends are the ends of values, and seqs the sequence numbers, less the least one.
+	ends, seqs [iter.BatchSize]uint64
+}
+
+// show puts n entries of the block of v, starting with entry at, into the batch at index i.
+// values are the values of the block.
+func (s *shower) show(v *view, values []byte, b *iter.Batch, i, at, n int) {
+	dst := b.Entries[i : i+n]
+	differ := s.showKeys(v, dst, at)
+	s.showValues(v, values, dst, at)
+	live := s.showMetas(v, dst, at)
+	differ = differ || mutant.On(mutant.PlainVersions)
+	live = live || mutant.On(mutant.PlainExpiring)
+	switch {
+	case i == 0:
+		b.Plain = differ && live
+	case b.Plain:
+		b.Plain = differ && live && string(b.Entries[i-1].Key) != string(b.Entries[i].Key)
+	}
+}
+
+// showKeys rebuilds keys. It reports true if it knows that neighbours differ.
+func (s *shower) showKeys(v *view, dst []base.Entry, at int) (differ bool) {
+	start := len(s.keys)
+	if v.kEnds != width0 {
+		for i := range dst {
+			from := len(s.keys)
+			s.keys = v.appendKey(s.keys, at+i)
+			dst[i].Key = s.keys[from:len(s.keys):len(s.keys)]
+		}
+		return false
+	}
+	size := int(v.prefixLen) + int(v.suffixLen)
+	s.keys = grow(s.keys, size*len(dst)+keySlack)
+	keys := s.keys[start:]
+	s.keys = s.keys[:start+size*len(dst)]
+	if v.suffixLen > 0 && v.suffixLen <= 8 && v.prefixLen <= shortPrefix {
+		differ = v.joinShort(keys, at, len(dst))
+	} else {
+		v.join(keys, at, len(dst))
+	}
+	for i := range dst {
+		dst[i].Key = keys[i*size : (i+1)*size : (i+1)*size]
+	}
+	return differ
+}
+
+// showValues shows values and sequence numbers.
+func (s *shower) showValues(v *view, values []byte, dst []base.Entry, at int) {
+	least, seqs := v.seqLeast(), s.seqs[:len(dst)]
+	v.seqs.loadAll(seqs, v.part, v.oSeqs, at)
+	if v.vEnds == width0 {
+		n := int(v.valueLen)
+		values = values[at*n:]
+		for i := range dst {
+			dst[i].Value = values[i*n : (i+1)*n : (i+1)*n]
+			dst[i].Seq = base.SeqNum(least + seqs[i])
+		}
+		return
+	}
+	from, _ := v.valueSpan(at)
+	ends := s.ends[:len(dst)]
+	v.vEnds.loadAll(ends, v.part, v.oVEnds, at)
+	for i := range dst {
+		to := int(ends[i])
+		dst[i].Value = values[from:to:to]
+		dst[i].Seq = base.SeqNum(least + seqs[i])
+		from = to
+	}
+}
+
+// showMetas shows metadata. It reports true if it knows that all entries have a value that
+// does not expire.
+func (s *shower) showMetas(v *view, dst []base.Entry, at int) (live bool) {
+	if v.hasFlags || v.hasExpiries || v.hasUsers {
+		for i := range dst {
+			dst[i].Meta = v.meta(at + i)
+		}
+		return false
+	}
+	m := base.Meta{Kind: base.Kind(v.flags & flagKind)}
+	for i := range dst {
+		dst[i].Meta = m
+	}
+	return m.Kind.HasValue()
+}
+
+// grow lengthens b by n bytes with undefined contents. If it reallocates, the old
+// array stays unchanged, because keys refer to it.
+func grow(b []byte, n int) []byte {
+	if len(b)+n <= cap(b) {
+		return b[:len(b)+n]
+	}
+	bigger := make([]byte, len(b)+n, 2*(len(b)+n))
+	copy(bigger, b)
+	return bigger
+}
+
+const (
+	// shortPrefix is the greatest length of a prefix that joinShort takes.
+	shortPrefix = 32
+	// keySlack is how many bytes joinShort may write behind the last key.
+	keySlack = shortPrefix + 8
+)
+
+// join writes n keys with suffixes of one length, from entry at on, one behind the other
+// into buf.
+func (v *view) join(buf []byte, at, n int) {
+	prefix, s := v.prefix(), int(v.suffixLen)
+	suffixes := v.part[v.oSuffixes+at*s : v.oSuffixes+(at+n)*s]
+	for ; n > 0; n-- {
+		copy(buf, prefix)
+		copy(buf[len(prefix):], suffixes[:s])
+		buf, suffixes = buf[len(prefix)+s:], suffixes[s:]
+	}
+}
+
+// joinShort is join for a short prefix, and for suffixes of 1 to 8 bytes. It reports
+// whether the keys of neighbours differ. It writes whole words: each key together with the
+// bytes behind it, which the next key overwrites.
+func (v *view) joinShort(buf []byte, at, n int) (differ bool) {
+	var prefix [shortPrefix]byte
+	p := copy(prefix[:], v.prefix())
+	s := int(v.suffixLen)
+	shift := uint(64-8*s) & 63
+	// The last byte of a suffix is the last one of the word that is loaded. A key part has
+	// at least one word before its suffixes.
+	words := v.part[v.oSuffixes+(at+1)*s-8 : v.oSuffixes+(at+n)*s]
+	le := binary.LittleEndian
+	before := le.Uint64(words)>>shift + 1
+	differ = true
+	for from := 0; from+8 <= len(words); from += s {
+		suffix := le.Uint64(words[from:from+8]) >> shift
+		*(*[shortPrefix]byte)(buf) = prefix
+		le.PutUint64(buf[p:], suffix)
+		if suffix == before {
+			differ = false
+		}
+		before = suffix
+		buf = buf[p+s:]
+	}
+	return differ
+}
