@@ -25,9 +25,9 @@ type Snapshot struct {
 	// AllVersions shows every visible version instead of the newest live one.
 	// This includes deletions, and versions that are expired or covered.
 	AllVersions bool
-	// Values says that the reader looks at values. Visible then loads the first
-	// values after a seek into the processor's cache together. The processor
-	// prefetches later ones itself.
+	// Values says that the reader looks at values. Visible then loads values into the
+	// processor's cache together: the first ones after a seek, and all while it merges
+	// sources. The processor prefetches later ones of a single source itself.
 	Values bool
 	// Fold makes a whole entry of the partial version e of a key, and reports false if
 	// that is a deletion. If it is nil, partial entries are shown as they are.
@@ -80,7 +80,7 @@ type Visible struct {
 	passed int
 	usual  [2]int
 
-	// cold is the number of remaining rounds whose values touchValues loads.
+	// cold is the number of remaining rounds whose values touchValues loads in any case.
 	// touched has no meaning; it keeps the compiler from removing the loads.
 	cold    int
 	touched uint64
@@ -262,10 +262,10 @@ func (v *Visible) find() bool {
 		v.endRun(false)
 	}
 	v.dead.seeking, v.dead.sought = false, nil
-	if v.cold > 0 {
-		v.cold--
+	if v.snap.Values && (v.cold > 0 || !v.merged.alone) {
 		v.touchValues()
 	}
+	v.cold = max(v.cold-1, 0)
 	v.Step()
 	return true
 }
@@ -328,8 +328,9 @@ func (v *Visible) fold() bool {
 	return true
 }
 
-// coldRounds is the number of rounds after a seek whose values touchValues
-// loads.
+// coldRounds is the number of rounds after a seek whose values touchValues loads in any
+// case. Then the processor prefetches the values of one source itself. It does not do so for
+// those of many sources, so touchValues loads them in all rounds.
 const coldRounds = 3
 
 // touchValues loads both ends of all values of the round. These loads do not

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"time"
@@ -85,5 +86,8 @@ func harness(limits map[string]float64, length time.Duration) error {
 	limits["harness_read_ns"] = cost.GetNanos
 	limits["harness_scan_ns"] = cost.ScanNanos
 	limits["harness_keys_ns"] = cost.KeysNanos
+	for size, nanos := range cost.WholeNanos {
+		limits[fmt.Sprintf("harness_whole_%d_ns", size)] = nanos
+	}
 	return err
 }

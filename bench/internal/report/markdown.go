@@ -197,6 +197,9 @@ var limitLabels = []limitLabel{
 	{"harness_read_ns", "the harness's share of a get, ns"},
 	{"harness_scan_ns", "the harness's share of a scan with values, ns per key"},
 	{"harness_keys_ns", "the harness's share of a scan of keys, ns per key"},
+	{"harness_whole_128_ns", "the harness's share of a scan with whole values, 128 B, ns per key"},
+	{"harness_whole_1024_ns", "the harness's share of a scan with whole values, 1 KiB, ns per key"},
+	{"harness_whole_16384_ns", "the harness's share of a scan with whole values, 16 KiB, ns per key"},
 }
 
 func markdownLimits(w io.Writer, rec *comparison.Record) {

@@ -18,15 +18,16 @@ type nullStore struct {
 // nullStoreKeys is the number of entries of a nullStore.
 const nullStoreKeys = 128
 
-func newNullStore(p *Population) *nullStore {
-	n := &nullStore{keys: make([]Key, nullStoreKeys)}
+// newNullStore returns a nullStore of count entries.
+func newNullStore(p *Population, count int) *nullStore {
+	n := &nullStore{keys: make([]Key, count)}
 	for i := range n.keys {
 		p.Keys.Put(&n.keys[i], uint64(i))
 		value := make([]byte, p.Values.Size)
 		p.Values.Fill(value, uint64(i), 0)
 		n.all = append(n.all, value)
 	}
-	n.value = n.all[nullStoreKey]
+	n.value = n.all[min(nullStoreKey, count-1)]
 	return n
 }
 
@@ -54,22 +55,37 @@ type HarnessCost struct {
 	GetNanos  float64 // drawing a key, writing it, and checking the ends of a cached value
 	ScanNanos float64 // parsing a key, checking its order, and checking the ends of its value
 	KeysNanos float64 // the same as ScanNanos without the value
+	// WholeNanos is ScanNanos with a check of all bytes, by the size of the values.
+	WholeNanos map[int]float64
 }
+
+// WholeSizes are the sizes of values of HarnessCost.WholeNanos.
+var WholeSizes = []int{128, 1 << 10, 16 << 10}
 
 // MeasureHarness measures each cost for the given time.
 func MeasureHarness(length time.Duration) (HarnessCost, error) {
 	p := NewPopulation(nullStoreKeys, Values{Size: 128})
-	n := newNullStore(&p)
-	var c HarnessCost
+	n := newNullStore(&p, nullStoreKeys)
+	c := HarnessCost{WholeNanos: map[int]float64{}}
 	var err error
 	if c.GetNanos, err = getCost(&p, n, length); err != nil {
 		return c, err
 	}
-	if c.ScanNanos, err = scanCost(&p, n, false, length); err != nil {
+	if c.ScanNanos, err = scanCost(&p, n, scanPhase{}, length); err != nil {
 		return c, err
 	}
-	c.KeysNanos, err = scanCost(&p, n, true, length)
-	return c, err
+	if c.KeysNanos, err = scanCost(&p, n, scanPhase{keysOnly: true}, length); err != nil {
+		return c, err
+	}
+	for _, size := range WholeSizes {
+		// The values stay in the processor's first cache, which has 32 KiB or more.
+		count := max(1, min(nullStoreKeys, 16<<10/size))
+		p := NewPopulation(uint64(count), Values{Size: size})
+		if c.WholeNanos[size], err = scanCost(&p, newNullStore(&p, count), scanPhase{whole: true}, length); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
 }
 
 func getCost(p *Population, n *nullStore, length time.Duration) (float64, error) {
@@ -90,16 +106,17 @@ func getCost(p *Population, n *nullStore, length time.Duration) (float64, error)
 	return nanosPerOp(ops, elapsed), err
 }
 
-func scanCost(p *Population, n *nullStore, keysOnly bool, length time.Duration) (float64, error) {
-	w := &walk{reader: n, keys: p.Keys, values: p.Values, present: Full(nullStoreKeys)}
+func scanCost(p *Population, n *nullStore, phase scanPhase, length time.Duration) (float64, error) {
+	w := &walk{reader: n, keys: p.Keys, values: p.Values, present: Full(uint64(len(n.keys)))}
 	w.callback = w.entry
+	w.set(phase)
 	scans, elapsed, err := timed(1, length, func(worker *worker) error {
 		for worker.running() {
-			if _, err := w.all(keysOnly); err != nil {
+			if _, err := w.all(phase.keysOnly); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	return nanosPerOp(scans*nullStoreKeys, elapsed), err
+	return nanosPerOp(scans*uint64(len(n.keys)), elapsed), err
 }

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -11,7 +12,11 @@ func TestHarness_IsMeasuredWithoutAStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, ns := range map[string]float64{"get": cost.GetNanos, "scan": cost.ScanNanos, "keys": cost.KeysNanos} {
+	shares := map[string]float64{"get": cost.GetNanos, "scan": cost.ScanNanos, "keys": cost.KeysNanos}
+	for _, size := range WholeSizes {
+		shares[fmt.Sprint("scan with whole values of ", size)] = cost.WholeNanos[size]
+	}
+	for name, ns := range shares {
 		if ns <= 0 {
 			t.Errorf("the harness's share of a %s is %v ns", name, ns)
 		}
@@ -21,7 +26,7 @@ func TestHarness_IsMeasuredWithoutAStore(t *testing.T) {
 // These benchmarks measure the harness's share of every figure.
 func BenchmarkHarness(b *testing.B) {
 	p := NewPopulation(nullStoreKeys, Values{Size: 128})
-	n := newNullStore(&p)
+	n := newNullStore(&p, nullStoreKeys)
 	for _, c := range []struct {
 		name     string
 		keysOnly bool

@@ -6,7 +6,7 @@ import (
 )
 
 func BenchmarkCheckWhole(b *testing.B) {
-	for _, size := range []int{128, 1 << 10, 16 << 10} {
+	for _, size := range WholeSizes {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			v := Values{Size: size}
 			value := make([]byte, size)
