@@ -51,8 +51,8 @@ type Iter struct {
 	keysFetched advance
 	valsFetched advance
 
-	shower  *shower
-	windows *windows
+	unpacker *unpacker
+	windows  *windows
 }
 
 var _ iter.Source = (*Iter)(nil)
@@ -67,11 +67,11 @@ func (r *Reader) NewIter(opts IterOptions) *Iter {
 // Init makes it an iterator over r without a position. It keeps what it has read
 // of r by large reads.
 func (it *Iter) Init(r *Reader, opts IterOptions) {
-	shown, w, before := it.shower, it.windows, it.r
-	if shown == nil {
-		shown = &shower{}
+	u, w, before := it.unpacker, it.windows, it.r
+	if u == nil {
+		u = &unpacker{}
 	}
-	*it = Iter{r: r, opts: opts, shower: shown, windows: w, searched: -1}
+	*it = Iter{r: r, opts: opts, unpacker: u, windows: w, searched: -1}
 	switch {
 	case w == nil && opts.Unmapped:
 		it.windows = &windows{}
@@ -96,9 +96,9 @@ func (it *Iter) Fill(b *iter.Batch) error {
 		return it.err
 	}
 	if invariant.Enabled {
-		invariant.Mangle(it.shower.keys)
+		invariant.Mangle(it.unpacker.keys)
 	}
-	it.shower.keys = it.shower.keys[:0]
+	it.unpacker.keys = it.unpacker.keys[:0]
 	want := min(b.Want, iter.BatchSize)
 	for b.N < want && it.settle() {
 		if it.opts.Unmapped && !it.loaded && b.N > 0 {
@@ -230,18 +230,18 @@ func (it *Iter) decode() (err error) {
 
 // fillForward puts the next n entries of the loaded block into the batch.
 func (it *Iter) fillForward(b *iter.Batch, n int) {
-	it.shower.show(&it.v, it.values, b, b.N, it.at, n)
+	it.unpacker.unpack(&it.v, it.values, b, b.N, it.at, n)
 	it.at += n
 	b.N += n
 }
 
 // fillBackward puts the n entries of the loaded block before the position into the
-// batch, the last one first. Showing them in order and then reversing the order is
+// batch, the last one first. Unpacking them in order and then reversing the order is
 // faster than going entry by entry.
 func (it *Iter) fillBackward(b *iter.Batch, n int) {
 	it.at -= n
-	it.shower.show(&it.v, it.values, b, b.N, it.at, n)
+	it.unpacker.unpack(&it.v, it.values, b, b.N, it.at, n)
 	slices.Reverse(b.Entries[b.N : b.N+n])
-	b.Plain = false // show compares the neighbours of a batch that ascends
+	b.Plain = false // unpack compares the neighbours of a batch that ascends
 	b.N += n
 }

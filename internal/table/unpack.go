@@ -8,20 +8,20 @@ import (
 	"github.com/stoatdb/stoat/internal/mutant"
 )
 
-// A shower has memory to show entries of blocks.
-type shower struct {
+// An unpacker rebuilds entries of blocks. It owns the memory of their keys.
+type unpacker struct {
 	keys []byte // keys of the last Fill
 	// ends are the ends of values, and seqs the sequence numbers, less the least one.
 	ends, seqs [iter.BatchSize]uint64
 }
 
-// show puts n entries of the block of v, starting with entry at, into the batch at index i.
+// unpack puts n entries of the block of v, starting with entry at, into the batch at index i.
 // values are the values of the block.
-func (s *shower) show(v *view, values []byte, b *iter.Batch, i, at, n int) {
+func (u *unpacker) unpack(v *view, values []byte, b *iter.Batch, i, at, n int) {
 	dst := b.Entries[i : i+n]
-	differ := s.showKeys(v, dst, at)
-	s.showValues(v, values, dst, at)
-	live := s.showMetas(v, dst, at)
+	differ := u.unpackKeys(v, dst, at)
+	u.unpackValues(v, values, dst, at)
+	live := u.unpackMetas(v, dst, at)
 	differ = differ || mutant.On(mutant.PlainVersions)
 	live = live || mutant.On(mutant.PlainExpiring)
 	switch {
@@ -32,21 +32,21 @@ func (s *shower) show(v *view, values []byte, b *iter.Batch, i, at, n int) {
 	}
 }
 
-// showKeys rebuilds keys. It reports true if it knows that neighbours differ.
-func (s *shower) showKeys(v *view, dst []base.Entry, at int) (differ bool) {
-	start := len(s.keys)
+// unpackKeys rebuilds keys. It reports true if it knows that neighbours differ.
+func (u *unpacker) unpackKeys(v *view, dst []base.Entry, at int) (differ bool) {
+	start := len(u.keys)
 	if v.kEnds != width0 {
 		for i := range dst {
-			from := len(s.keys)
-			s.keys = v.appendKey(s.keys, at+i)
-			dst[i].Key = s.keys[from:len(s.keys):len(s.keys)]
+			from := len(u.keys)
+			u.keys = v.appendKey(u.keys, at+i)
+			dst[i].Key = u.keys[from:len(u.keys):len(u.keys)]
 		}
 		return false
 	}
 	size := int(v.prefixLen) + int(v.suffixLen)
-	s.keys = grow(s.keys, size*len(dst)+keySlack)
-	keys := s.keys[start:]
-	s.keys = s.keys[:start+size*len(dst)]
+	u.keys = grow(u.keys, size*len(dst)+keySlack)
+	keys := u.keys[start:]
+	u.keys = u.keys[:start+size*len(dst)]
 	if v.suffixLen > 0 && v.suffixLen <= 8 && v.prefixLen <= shortPrefix {
 		differ = v.joinShort(keys, at, len(dst))
 	} else {
@@ -58,9 +58,9 @@ func (s *shower) showKeys(v *view, dst []base.Entry, at int) (differ bool) {
 	return differ
 }
 
-// showValues shows values and sequence numbers.
-func (s *shower) showValues(v *view, values []byte, dst []base.Entry, at int) {
-	least, seqs := v.seqLeast(), s.seqs[:len(dst)]
+// unpackValues sets values and sequence numbers.
+func (u *unpacker) unpackValues(v *view, values []byte, dst []base.Entry, at int) {
+	least, seqs := v.seqLeast(), u.seqs[:len(dst)]
 	v.seqs.loadAll(seqs, v.part, v.oSeqs, at)
 	if v.vEnds == width0 {
 		n := int(v.valueLen)
@@ -72,7 +72,7 @@ func (s *shower) showValues(v *view, values []byte, dst []base.Entry, at int) {
 		return
 	}
 	from, _ := v.valueSpan(at)
-	ends := s.ends[:len(dst)]
+	ends := u.ends[:len(dst)]
 	v.vEnds.loadAll(ends, v.part, v.oVEnds, at)
 	for i := range dst {
 		to := int(ends[i])
@@ -82,20 +82,21 @@ func (s *shower) showValues(v *view, values []byte, dst []base.Entry, at int) {
 	}
 }
 
-// showMetas shows metadata. It reports true if it knows that all entries have a value that
+// unpackMetas sets metadata. It reports true if it knows that all entries have a value that
 // does not expire.
-func (s *shower) showMetas(v *view, dst []base.Entry, at int) (live bool) {
+func (u *unpacker) unpackMetas(v *view, dst []base.Entry, at int) (live bool) {
+	m := base.Meta{Kind: base.Kind(v.flags & flagKind)}
+	live = !v.hasFlags && !v.hasExpiries && m.Kind.HasValue()
 	if v.hasFlags || v.hasExpiries || v.hasUsers {
 		for i := range dst {
 			dst[i].Meta = v.meta(at + i)
 		}
-		return false
+		return live
 	}
-	m := base.Meta{Kind: base.Kind(v.flags & flagKind)}
 	for i := range dst {
 		dst[i].Meta = m
 	}
-	return m.Kind.HasValue()
+	return live
 }
 
 // grow lengthens b by n bytes with undefined contents. If it reallocates, the old
