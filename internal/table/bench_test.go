@@ -295,6 +295,53 @@ func benchScan(b *testing.B, r run, o IterOptions) {
 	benchSink += sum
 }
 
+// BenchmarkScanRuns reads 13 runs of 100,000 keys, as a load leaves them, from end to end
+// through a Visible.
+func BenchmarkScanRuns(b *testing.B) {
+	const runs, keys = 13, 100_000
+	dir := b.TempDir()
+	var tables []*Reader
+	for _, part := range benchParts(slices.Repeat([]int{keys}, runs)...) {
+		r := writeRun(b, dir, part, WriterOptions{Salt: 1})
+		r.warm(b)
+		if len(r) > 1 {
+			b.Fatal("a run of several tables")
+		}
+		tables = append(tables, r[0])
+	}
+	for _, o := range []IterOptions{{KeysOnly: true}, {}} {
+		b.Run(fmt.Sprintf("keysOnly=%v", o.KeysOnly), func(b *testing.B) {
+			var v iter.Visible
+			its, in := make([]Iter, runs), make([]iter.Input, runs)
+			ok, sum := false, uint64(0)
+			watch := newStopwatch(4096)
+			defer watch.report(b)
+			for b.Loop() {
+				watch.tick()
+				if ok {
+					ok = v.Next()
+				}
+				if !ok {
+					if v.Err() != nil {
+						b.Fatal(v.Err())
+					}
+					for i, r := range tables {
+						its[i].Init(r, o)
+						in[i] = iter.Input{Source: &its[i]}
+					}
+					v.Init(in, false, nil, nil, iter.Snapshot{At: base.SeqNumMax, Values: !o.KeysOnly})
+					ok = v.Seek(nil)
+				}
+				sum += uint64(v.Entry.Key[21])
+				if !o.KeysOnly {
+					sum += uint64(v.Entry.Value[0]) + uint64(v.Entry.Value[benchValueSize-1])
+				}
+			}
+			benchSink += sum
+		})
+	}
+}
+
 // benchRaw measures one key of the table's iterator alone.
 func benchRaw(b *testing.B, r run, o IterOptions) {
 	var batch iter.Batch

@@ -47,7 +47,7 @@ const (
 		"Both processors already share this work. bbolt and LMDB verify nothing, and bbolt reads all pages when it opens a database without a stored freelist, before this scan begins."
 	loadReason   = "Log, flush and collection write two to three bytes for each user byte. The limits name what the device takes through the page cache, and directly."
 	commitReason = "One goroutine waits for one sync of a log that was written ahead, which takes nearly all of the time. Peers append to a file; the limits name both. " +
-		"With 16 and 64 goroutines, two processors make the groups while the device syncs. Decision 0039 has the experiments that gained nothing: write-back that starts before the sync, and updates that take turns before they read."
+		"With 16 and 64 goroutines, two processors make the groups while the device syncs. Decision 0039 has the experiments that gained nothing: one direct write in place of write and sync, three groups in flight, write-back that starts before the sync, and updates that take turns before they read."
 	counterReason   = "While updates of one key take turns, one group is in flight, so the sync bounds the rate. bbolt's Batch does the same with one transaction for all. Decision 0039 has the experiments."
 	mixedRateReason = "Puts wait for processors. In two fifths of the time a background job waits for the disk and keeps its processor of the Go scheduler meanwhile, so a quarter of both processors is idle. " +
 		"Decision 0044 has three experiments that gained too little: syncs by kernel AIO, a busy monitor, earlier collection."
