@@ -1,6 +1,10 @@
 package iter
 
-import "github.com/stoatdb/stoat/internal/base"
+import (
+	"bytes"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
 
 // BatchSize is how many entries a source decodes ahead at most. In a batch the
 // processor overlaps the cache misses of neighbouring entries. The batch also
@@ -21,6 +25,16 @@ type Batch struct {
 	Plain bool
 
 	Entries [BatchSize]base.Entry
+}
+
+// IsPlain reports whether Plain may be set. It is for tests and invariants.
+func (b *Batch) IsPlain() bool {
+	for i, e := range b.Entries[:b.N] {
+		if !e.Meta.Kind.HasValue() || e.Meta.ExpiresAt > 0 || i > 0 && bytes.Equal(e.Key, b.Entries[i-1].Key) {
+			return false
+		}
+	}
+	return true
 }
 
 // A Source iterates over the entries of one sorted structure, in one direction

@@ -120,6 +120,9 @@ func (c *cursor) cut(reverse bool, lim bounds) {
 // checkOrder passes arguments to invariant.Check only on failure. Otherwise
 // these arguments would be most of the garbage of all tests.
 func (c *cursor) checkOrder(reverse bool) {
+	if c.batch.Plain && !c.batch.IsPlain() {
+		invariant.Check(false, "a source called a batch plain that is not, from %q on", c.batch.Entries[0].Key)
+	}
 	for i := range c.batch.N {
 		invariant.Check(len(c.batch.Entries[i].Key) > 0, "a source returned an empty key")
 		if c.maxSeq > 0 && c.batch.Entries[i].Seq > c.maxSeq {

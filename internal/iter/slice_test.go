@@ -68,7 +68,7 @@ func (s *sliceSource) Fill(b *Batch) error {
 		b.Entries[b.N] = base.Entry{Key: key, Value: e.Value, Seq: e.Seq, Meta: e.Meta}
 		b.N++
 		if !s.volatile { // some sources never set it
-			b.Plain = isPlain(b)
+			b.Plain = b.IsPlain()
 		}
 		if s.reverse {
 			s.at--
@@ -77,14 +77,4 @@ func (s *sliceSource) Fill(b *Batch) error {
 		}
 	}
 	return nil
-}
-
-// isPlain reports whether Plain says the truth about b.
-func isPlain(b *Batch) bool {
-	for i, e := range b.Entries[:b.N] {
-		if !e.Meta.Kind.HasValue() || e.Meta.ExpiresAt > 0 || i > 0 && bytes.Equal(e.Key, b.Entries[i-1].Key) {
-			return false
-		}
-	}
-	return true
 }

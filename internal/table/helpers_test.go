@@ -131,7 +131,7 @@ func drain(s iter.Source, rng *rand.Rand, limit int) ([]base.Entry, error) {
 		if b.N == 0 {
 			break
 		}
-		if b.Plain && !isPlain(&b) {
+		if b.Plain && !b.IsPlain() {
 			return out, fmt.Errorf("a batch of %d entries from %.60q on is not plain", b.N, b.Entries[0].Key)
 		}
 		for i := range b.N {
@@ -139,16 +139,6 @@ func drain(s iter.Source, rng *rand.Rand, limit int) ([]base.Entry, error) {
 		}
 	}
 	return out[:min(len(out), limit)], nil
-}
-
-// isPlain reports whether Batch.Plain may be set.
-func isPlain(b *iter.Batch) bool {
-	for i, e := range b.Entries[:b.N] {
-		if !e.Meta.Kind.HasValue() || e.Meta.ExpiresAt > 0 || i > 0 && bytes.Equal(e.Key, b.Entries[i-1].Key) {
-			return false
-		}
-	}
-	return true
 }
 
 // A shapeOfData is a method to generate entries.

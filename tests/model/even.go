@@ -101,15 +101,7 @@ func (l *even) write() error {
 		}
 		writes = append(writes, w)
 	}
-	l.m.Commit(writes)
-	return l.db.Update(func(tx stoat.Txn) error {
-		for _, w := range writes {
-			if err := testkit.Put(tx, w); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return commitAll(l.db, l.m, writes)
 }
 
 // look reads the present and all snapshots. Their transactions find tables with versions

@@ -147,8 +147,13 @@ func (l *filtered) write() error {
 		}
 		writes = append(writes, w)
 	}
-	l.m.Commit(writes)
-	return l.db.Update(func(tx stoat.Txn) error {
+	return commitAll(l.db, l.m, writes)
+}
+
+// commitAll commits writes to the database and to the map.
+func commitAll(db *stoat.DB, m *model.Map, writes []model.Write) error {
+	m.Commit(writes)
+	return db.Update(func(tx stoat.Txn) error {
 		for _, w := range writes {
 			if err := testkit.Put(tx, w); err != nil {
 				return err
