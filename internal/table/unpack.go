@@ -85,8 +85,8 @@ func (u *unpacker) unpackValues(v *view, values []byte, dst []base.Entry, at int
 // unpackMetas sets metadata. It reports true if it knows that all entries have a value that
 // does not expire.
 func (u *unpacker) unpackMetas(v *view, dst []base.Entry, at int) (live bool) {
-	m := base.Meta{Kind: base.Kind(v.flags & flagKind)}
-	live = !v.hasFlags && !v.hasExpiries && m.Kind.HasValue()
+	m := base.Meta{Kind: base.Kind(v.flags & flagKind)} // without a kind, if entries differ in it
+	live = !v.hasExpiries && m.Kind.HasValue()
 	if v.hasFlags || v.hasExpiries || v.hasUsers {
 		for i := range dst {
 			dst[i].Meta = v.meta(at + i)

@@ -85,3 +85,39 @@ func TestIter_KeysAreWhole(t *testing.T) {
 		}
 	}
 }
+
+// TestIter_BatchesArePlainOnlyIfAllEntriesStay: user bytes do not matter.
+func TestIter_BatchesArePlainOnlyIfAllEntriesStay(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		change func(i int, e *base.Entry)
+		plain  bool
+	}{
+		{"values", func(int, *base.Entry) {}, true},
+		{"user bytes", func(i int, e *base.Entry) { e.Meta.User = byte(i) }, true},
+		{"all expire", func(i int, e *base.Entry) { e.Meta.ExpiresAt = 1000 }, false},
+		{"one expires", func(i int, e *base.Entry) { e.Meta.ExpiresAt = uint64(i / 9) }, false},
+		{"all deleted", func(_ int, e *base.Entry) { e.Meta.Kind, e.Value = base.KindDelete, nil }, false},
+		{"one deleted", func(i int, e *base.Entry) {
+			if i == 9 {
+				e.Meta.Kind, e.Value = base.KindDelete, nil
+			}
+		}, false},
+	} {
+		entries := manyEntries(10)
+		for i := range entries {
+			c.change(i, &entries[i])
+		}
+		data, _ := mustBuild(t, entries, WriterOptions{})
+		it := mustOpen(t, data, ReaderOptions{}).NewIter(IterOptions{})
+		it.Seek(nil)
+		b := iter.Batch{Want: iter.BatchSize}
+		if err := it.Fill(&b); err != nil || b.N != len(entries) {
+			t.Fatal(c.name, b.N, err)
+		}
+		if b.Plain != c.plain || b.Plain && !b.IsPlain() {
+			t.Errorf("%s: plain is %v, want %v", c.name, b.Plain, c.plain)
+		}
+	}
+}
