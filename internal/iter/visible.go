@@ -27,7 +27,7 @@ type Snapshot struct {
 	AllVersions bool
 	// Values says that the reader looks at values. Visible then loads values into the
 	// processor's cache together: the first ones after a seek, and all while it merges
-	// sources. The processor prefetches later ones of a single source itself.
+	// many sources. The processor prefetches later ones of a few sources itself.
 	Values bool
 	// Fold makes a whole entry of the partial version e of a key, and reports false if
 	// that is a deletion. If it is nil, partial entries are shown as they are.
@@ -262,7 +262,7 @@ func (v *Visible) find() bool {
 		v.endRun(false)
 	}
 	v.dead.seeking, v.dead.sought = false, nil
-	if v.snap.Values && (v.cold > 0 || !v.merged.alone) {
+	if v.snap.Values && (v.cold > 0 || !v.merged.alone && len(v.merged.cursors) >= crowd) {
 		v.touchValues()
 	}
 	v.cold = max(v.cold-1, 0)
@@ -328,10 +328,14 @@ func (v *Visible) fold() bool {
 	return true
 }
 
-// coldRounds is the number of rounds after a seek whose values touchValues loads in any
-// case. Then the processor prefetches the values of one source itself. It does not do so for
-// those of many sources, so touchValues loads them in all rounds.
-const coldRounds = 3
+const (
+	// coldRounds is the number of rounds after a seek whose values touchValues loads in
+	// any case. Then the processor prefetches the values of a few sources itself.
+	coldRounds = 3
+	// crowd is a number of sources from which the processor does not prefetch.
+	// touchValues loads their values in all rounds that merge them.
+	crowd = 8
+)
 
 // touchValues loads both ends of all values of the round. These loads do not
 // depend on each other, so their cache misses overlap.

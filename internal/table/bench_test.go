@@ -263,14 +263,25 @@ func BenchmarkScan(b *testing.B) {
 
 // benchScan measures one key.
 func benchScan(b *testing.B, r run, o IterOptions) {
-	var v iter.Visible
 	b.SetBytes(22)
 	if !o.KeysOnly {
 		b.SetBytes(22 + benchValueSize)
 	}
-	b.ReportAllocs()
-	table, ok, sum := 0, false, uint64(0)
 	var it Iter
+	table := 0
+	benchVisible(b, o, false, func() []iter.Input {
+		table = (table + 1) % len(r)
+		it.Init(r[table], o)
+		return []iter.Input{{Source: &it}}
+	})
+}
+
+// benchVisible measures one key of a Visible over inputs. At the end of a scan it asks for
+// the inputs of the next one.
+func benchVisible(b *testing.B, o IterOptions, values bool, inputs func() []iter.Input) {
+	var v iter.Visible
+	b.ReportAllocs()
+	ok, sum := false, uint64(0)
 	watch := newStopwatch(4096)
 	defer watch.report(b)
 	for b.Loop() {
@@ -282,9 +293,7 @@ func benchScan(b *testing.B, r run, o IterOptions) {
 			if v.Err() != nil {
 				b.Fatal(v.Err())
 			}
-			table = (table + 1) % len(r)
-			it.Init(r[table], o)
-			v.Init([]iter.Input{{Source: &it}}, o.Reverse, nil, nil, iter.Snapshot{At: base.SeqNumMax})
+			v.Init(inputs(), o.Reverse, nil, nil, iter.Snapshot{At: base.SeqNumMax, Values: values})
 			ok = v.Seek(nil)
 		}
 		sum += uint64(v.Entry.Key[21])
@@ -295,50 +304,37 @@ func benchScan(b *testing.B, r run, o IterOptions) {
 	benchSink += sum
 }
 
-// BenchmarkScanRuns reads 13 runs of 100,000 keys, as a load leaves them, from end to end
-// through a Visible.
+// BenchmarkScanRuns reads runs of 100,000 keys, as a load leaves them, from end to end
+// through a Visible. With together, it loads the values of a round together.
 func BenchmarkScanRuns(b *testing.B) {
-	const runs, keys = 13, 100_000
-	dir := b.TempDir()
-	var tables []*Reader
-	for _, part := range benchParts(slices.Repeat([]int{keys}, runs)...) {
-		r := writeRun(b, dir, part, WriterOptions{Salt: 1})
-		r.warm(b)
-		if len(r) > 1 {
-			b.Fatal("a run of several tables")
+	const keys = 100_000
+	for _, n := range []int{2, 4, 8, 13} {
+		dir := b.TempDir()
+		var tables []*Reader
+		for _, part := range benchParts(slices.Repeat([]int{keys}, n)...) {
+			r := writeRun(b, dir, part, WriterOptions{Salt: 1})
+			r.warm(b)
+			if len(r) > 1 {
+				b.Fatal("a run of several tables")
+			}
+			tables = append(tables, r[0])
 		}
-		tables = append(tables, r[0])
-	}
-	for _, o := range []IterOptions{{KeysOnly: true}, {}} {
-		b.Run(fmt.Sprintf("keysOnly=%v", o.KeysOnly), func(b *testing.B) {
-			var v iter.Visible
-			its, in := make([]Iter, runs), make([]iter.Input, runs)
-			ok, sum := false, uint64(0)
-			watch := newStopwatch(4096)
-			defer watch.report(b)
-			for b.Loop() {
-				watch.tick()
-				if ok {
-					ok = v.Next()
-				}
-				if !ok {
-					if v.Err() != nil {
-						b.Fatal(v.Err())
-					}
+		for _, c := range []struct {
+			name     string
+			opts     IterOptions
+			together bool
+		}{{"keys", IterOptions{KeysOnly: true}, false}, {"values", IterOptions{}, false}, {"together", IterOptions{}, true}} {
+			b.Run(fmt.Sprintf("%d/%s", n, c.name), func(b *testing.B) {
+				its, in := make([]Iter, n), make([]iter.Input, n)
+				benchVisible(b, c.opts, c.together, func() []iter.Input {
 					for i, r := range tables {
-						its[i].Init(r, o)
+						its[i].Init(r, c.opts)
 						in[i] = iter.Input{Source: &its[i]}
 					}
-					v.Init(in, false, nil, nil, iter.Snapshot{At: base.SeqNumMax, Values: !o.KeysOnly})
-					ok = v.Seek(nil)
-				}
-				sum += uint64(v.Entry.Key[21])
-				if !o.KeysOnly {
-					sum += uint64(v.Entry.Value[0]) + uint64(v.Entry.Value[benchValueSize-1])
-				}
-			}
-			benchSink += sum
-		})
+					return in
+				})
+			})
+		}
 	}
 }
 

@@ -104,8 +104,7 @@ func (l *even) write() error {
 	return commitAll(l.db, l.m, writes)
 }
 
-// look reads the present and all snapshots. Their transactions find tables with versions
-// later than the snapshot.
+// look reads the present and all snapshots.
 func (l *even) look() error {
 	if err := l.db.View(l.compare); err != nil {
 		return err

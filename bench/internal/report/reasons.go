@@ -52,10 +52,10 @@ const (
 	mixedRateReason = "Puts wait for processors. In two fifths of the time a background job waits for the disk and keeps its processor of the Go scheduler meanwhile, so a quarter of both processors is idle. " +
 		"Decision 0044 has three experiments that gained too little: syncs by kernel AIO, a busy monitor, earlier collection."
 	besideReason = "The writer's flushes and merges share two processors with the reader. A reader that loses its processor waits for the time slice of another thread, 3 ms. " +
-		"Jobs yield every 256 entries. Peers that merge later do less beside the reader."
+		"Jobs yield every 256 entries."
 	throughCacheReason = "stoat writes values once, through the page cache, so that reads find them in memory. The limits name what the device takes that way, and directly. " +
 		"Decision 0014 has the experiment with direct writes: the first read of a value then takes 60 µs instead of 1 µs."
-	randomReason = "Neighbours in the order of keys lie far apart in a value file, as in the pages of a B+tree. Reading them in this order takes 2.7 times as long as in the order of the file, because the processor begins to prefetch anew in each page. " +
+	randomReason = "Neighbours in the order of keys lie far apart in a value file, as in the pages of a B+tree. Reading values in random order takes 2.7 times as long as in the order of the file, because the processor begins to prefetch anew in each page. " +
 		"The harness compares all bytes, see the limits. Decision 0019 has the experiments with pages touched ahead."
 	streamReason = "The target was set before iterators read ahead. Now an iterator asks for the values of many keys at once, and gets three quarters of what a parallel read gets from the same device."
 	peakReason   = "Beside writers, stoat collects so that garbage stays below a fixed share. A file that is being rewritten exists twice until the new file is durable, and the log counts as well."

@@ -5,6 +5,7 @@ import (
 	"testing"
 )
 
+// BenchmarkCheckWhole measures the check of all bytes of a value in the processor's cache.
 func BenchmarkCheckWhole(b *testing.B) {
 	for _, size := range WholeSizes {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
