@@ -125,6 +125,26 @@ func TestDamaged_StuckRunsAreMergedWithEachOther(t *testing.T) {
 	}
 }
 
+// Small runs above a damaged table of level 0 are merged, but not together with older runs:
+// their versions would come above those of the damaged table.
+func TestDamaged_SmallRunsAreMergedAboveItOnly(t *testing.T) {
+	t.Parallel()
+	const runs = 20
+	for damaged := range runs {
+		var tables []*manifest.Table
+		for i := range runs {
+			tables = append(tables, &manifest.Table{Run: uint64(runs - i), Smallest: []byte("a"), Largest: []byte("m"), Size: 1 << 20})
+		}
+		tables[damaged].Smallest, tables[damaged].Largest = []byte("f"), []byte("z")
+		tables = append(tables, &manifest.Table{Level: last, Smallest: []byte("a"), Largest: []byte("z"), Size: 64 << 20})
+		s := Shape{BaseSizeMin: 8 << 20, TableSize: 32 << 20, RunsMax: 4, Damaged: map[base.FileNum]bool{base.FileNum(damaged + 1): true}}
+		p, ok := newPicker(shaped(tables...), s).mergeSmallRuns()
+		if want := damaged >= 4; ok != want || len(p.Inputs[0]) > min(damaged, 8) {
+			t.Errorf("damage in run %d from the top: picked %s, %t", damaged, p.String(), ok)
+		}
+	}
+}
+
 // An output of a merge on both sides of a damaged table must not lie over it, however few
 // bytes it has.
 func TestDamaged_OutputsEndBeforeIt(t *testing.T) {

@@ -12,11 +12,16 @@
 //
 // # The shape of the tree
 //
-// The last level holds nearly everything. The level above may hold a tenth of that,
-// the next a hundredth, as long as such a level is worth having. A level smaller than
-// the limit of level 0 would only add one more rewrite. So a small database is level 0
-// and the last level. The highest level in use is the base: level 0 is compacted into
-// it.
+// The last level holds most of the data. The highest level in use below level 0 is the
+// base: level 0 is compacted into it. With the default options, there are two shapes:
+//
+//   - Up to 8 GiB the base is the last level. Level 0 may hold 256 MiB, or a third of the
+//     last level if that is more.
+//   - A larger database has levels in between, and its level 0 may hold 256 MiB. The level
+//     above the last may hold a tenth of it, the next a hundredth. A level smaller than
+//     level 0 would only add one more rewrite.
+//
+// This is the second shape:
 //
 //	level 0   runs, newest first      one flush makes one run
 //	(empty)
@@ -29,6 +34,10 @@
 // the most bytes of level 0 per byte of the base. The deepest slices go first, so one
 // merge takes about twice the average share of level 0. That lowers the cost of
 // rewriting the base.
+//
+// A level 0 of more than 256 MiB is wide. Whenever eight small runs have gathered there,
+// they are merged into one run of up to 256 MiB. Such a run has a table for each table of
+// the base, so slices stay narrow, and a read searches few runs.
 //
 // # Termination
 //

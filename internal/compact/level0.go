@@ -10,9 +10,17 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// poorRatio is the maximum number of bytes of the base to rewrite per byte of level 0.
-// Beyond it, merging the runs of level 0 with each other is better.
-const poorRatio = 32
+// The maximum number of bytes of the base to rewrite per byte of level 0. Beyond it,
+// merging the runs of level 0 with each other is better. A small base is rewritten sooner,
+// for the sake of readers.
+const (
+	poorRatio     = 32
+	poorRatioWide = 8
+)
+
+// smallRunsMax is the number of small runs of a wide level 0 that may hold one key, if
+// RunsMax is not lower.
+const smallRunsMax = 8
 
 // A slice is a set of tables of level 0 that can go to the base together. It also has the
 // tables of the base that they overlap. For each of its tables it contains everything older
@@ -28,17 +36,41 @@ type slice struct {
 
 func (c *slice) bytes() int64   { return c.bytes0 + c.bytesBelow }
 func (c *slice) yield() float64 { return c.won / float64(c.bytes()) }
-func (c *slice) poor() bool     { return float64(c.bytesBelow) > poorRatio*c.won }
+
+// wide reports whether level 0 holds, or may hold, clearly more than BaseSizeMin. Then
+// small runs are merged with each other before they are merged into the base.
+func (p *picker) wide() bool {
+	return max(p.target.bytes[0], p.v.Bytes(0)/2) > p.s.BaseSizeMin
+}
+
+func (p *picker) poorRatio() float64 {
+	if p.wide() {
+		return poorRatioWide
+	}
+	return poorRatio
+}
+
+func (p *picker) poor(c *slice) bool { return float64(c.bytesBelow) > p.poorRatio()*c.won }
+
+// runsMax returns the number of runs that may hold one key.
+func (p *picker) runsMax() int {
+	if p.wide() {
+		return 2 * p.s.RunsMax
+	}
+	return p.s.RunsMax
+}
 
 // depth returns the largest number of runs that may hold one key.
-func (p *picker) depth() int {
+func (p *picker) depth() int { return depthOf(p.runs) }
+
+func depthOf(runs [][]*manifest.Table) int {
 	deepest := 0
-	for i, run := range p.runs {
+	for i, run := range runs {
 		for _, t := range run {
 			// The deepest place starts where a table starts.
 			at := keyRange{lo: t.Smallest, hi: t.Smallest}
 			n := 1
-			for j, other := range p.runs {
+			for j, other := range runs {
 				if j != i {
 					n += len(within(other, at))
 				}
@@ -152,9 +184,9 @@ func (p *picker) pickLevel0(why Reason) (Plan, bool) {
 		}
 	}
 	switch {
-	case why == ReasonIdle && best.poor():
+	case why == ReasonIdle && p.poor(best):
 		return p.mergeRuns(why)
-	case why == ReasonRuns && poorRatio*p.v.Bytes(0) < p.v.Bytes(p.base):
+	case why == ReasonRuns && p.poorRatio()*float64(p.v.Bytes(0)) < float64(p.v.Bytes(p.base)):
 		if plan, ok := p.mergeRuns(why); ok {
 			return plan, true
 		}
@@ -209,31 +241,57 @@ func (p *picker) planOf(c *slice, why Reason) Plan {
 	return plan.finish(p.v, p.s)
 }
 
+// mergeSmallRuns merges the small runs of a wide level 0 into one run of up to BaseSizeMin
+// bytes when they have become many.
+func (p *picker) mergeSmallRuns() (Plan, bool) {
+	p = p.whole // newer tables over a damaged one may be merged with each other
+	if !p.wide() {
+		return Plan{}, false
+	}
+	many := max(2, min(smallRunsMax, p.s.RunsMax))
+	n, bytes := p.newestRuns(min(p.surelyMax(), p.s.BaseSizeMin))
+	if n < many || depthOf(p.runs[:n]) < many {
+		return Plan{}, false
+	}
+	return p.mergeNewest(n, bytes, ReasonRuns), true
+}
+
 // mergeRuns merges the newest runs, which are too small to be worth rewriting the base,
-// into one run. It stops at a run that is much larger than the newer ones together, so
-// that small flushes do not rewrite it again and again. It stops at a damaged table, too.
+// into one run.
 func (p *picker) mergeRuns(why Reason) (Plan, bool) {
 	p = p.whole // newer tables over a damaged one may be merged with each other
-	plan := Plan{Reason: why}
-	most := p.surelyMax()
-	n, sum := 0, int64(0)
-	for ; n < len(p.runs); n++ {
-		size := bytesOf(p.runs[n])
-		if n > 0 && (size > 4*sum || sum+size > most) || slices.ContainsFunc(p.runs[n], func(t *manifest.Table) bool { return p.s.Damaged[t.Num] }) {
-			break
-		}
-		sum += size
-		plan.Inputs[0] = append(plan.Inputs[0], p.runs[n]...)
-	}
+	n, bytes := p.newestRuns(p.surelyMax())
 	if n < 2 {
 		return Plan{}, false
 	}
+	return p.mergeNewest(n, bytes, why), true
+}
+
+// newestRuns returns how many of the newest runs should be merged together, and their size
+// in bytes, at most most. They end before a run that is much larger than the newer ones
+// together, so that small flushes do not rewrite it again and again. They end before a
+// damaged table, too.
+func (p *picker) newestRuns(most int64) (n int, bytes int64) {
+	for ; n < len(p.runs); n++ {
+		size := bytesOf(p.runs[n])
+		if n > 0 && (size > 4*bytes || bytes+size > most) || slices.ContainsFunc(p.runs[n], func(t *manifest.Table) bool { return p.s.Damaged[t.Num] }) {
+			break
+		}
+		bytes += size
+	}
+	return n, bytes
+}
+
+// mergeNewest merges the n newest runs, of so many bytes.
+func (p *picker) mergeNewest(n int, bytes int64, why Reason) Plan {
+	plan := Plan{Reason: why}
+	plan.Inputs[0] = slices.Concat(p.runs[:n]...)
 	plan.Run = p.runs[0][0].Run
 	plan = plan.finish(p.v, p.s)
-	cuts := CutsOfFlush(p.v, p.s, sum)
+	cuts := CutsOfFlush(p.v, p.s, bytes)
 	plan.Splits, plan.SplitMin = cuts.Splits, cuts.SplitMin
 	plan.Bottom = plan.Bottom && n == len(p.runs)
-	return plan, true
+	return plan
 }
 
 // pickMove finds tables of level 0 that overlap nothing older, neither there nor in the

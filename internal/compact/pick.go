@@ -55,11 +55,15 @@ func Pick(v *manifest.Version, s Shape) (Plan, bool) {
 	return p.pickJoin(joinFiles, automaticJoining)
 }
 
-// pickSize compacts level 0 or a level below it, whichever exceeds its limit most.
+// pickSize merges small runs of level 0, or it compacts level 0 or a level below it,
+// whichever exceeds its limit most.
 func (p *picker) pickSize() (Plan, bool) {
+	if plan, ok := p.mergeSmallRuns(); ok {
+		return plan, true
+	}
 	level, score := p.worstLevel()
-	runs := float64(p.depth()) / float64(p.s.RunsMax)
-	level0 := float64(p.v.Bytes(0)) / float64(p.s.BaseSizeMin)
+	runs := float64(p.depth()) / float64(p.runsMax())
+	level0 := float64(p.v.Bytes(0)) / float64(p.target.bytes[0])
 	values := p.valueScore()
 	if most := max(runs, level0, values); most >= 1 && most >= score {
 		why := ReasonLevel0

@@ -44,6 +44,9 @@ func (t *tree) sees() map[string]base.SeqNum {
 func randomTree(tb testing.TB, rng *rand.Rand) *tree {
 	const unit = 1 << 20
 	t := newTree(Shape{BaseSizeMin: 16 * unit, TableSize: 4 * unit, InputMax: 32 * unit, RunsMax: 2 + rng.IntN(6), DeletionAgeMs: 1000}, unit/8)
+	if rng.IntN(3) == 0 {
+		t.s.TableSize *= 16 // level 0 is wide
+	}
 	keys := 1 + rng.Uint64N(4000)
 	flushMax := 1 + rng.IntN(80)
 	if rng.IntN(3) == 0 {

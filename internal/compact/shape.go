@@ -8,7 +8,8 @@ import (
 // A Shape describes the desired tree and the present moment.
 type Shape struct {
 	// BaseSizeMin is the size in bytes below which a level above the last is not worth
-	// having. It is also the limit of level 0: about 8 memtables. Default: 512 MiB.
+	// having: about 8 memtables. It is also the smallest limit of level 0, and the
+	// maximum size of a run that a merge of small runs makes. Default: 512 MiB.
 	BaseSizeMin int64
 	// TableSize is the size in bytes of a full table. Default: 32 MiB.
 	TableSize int64
@@ -19,7 +20,8 @@ type Shape struct {
 	// Replacing is the estimated fraction of the values of level 0 that replace others.
 	// If it is large, the bound falls to an eighth of ValuesMin.
 	Replacing float64
-	// RunsMax is the number of runs of level 0 that may hold one key. Default: 12.
+	// RunsMax is the number of runs of level 0 that may hold one key; twice as many if
+	// level 0 is wide. Default: 12.
 	RunsMax int
 	// InputMax bounds the bytes of the inputs of one plan, unless no smaller plan is
 	// possible. Default: 256 MiB.
@@ -142,17 +144,35 @@ func (s Shape) withDefaults() Shape {
 	return s
 }
 
+// level0Part is a divisor: level 0 may hold 1/level0Part of the bytes of the last level, as
+// long as there is no level between them. The more level 0 holds, the less of the last
+// level a merge rewrites for each of its bytes. But what it replaces is garbage until then.
+const level0Part = 3
+
+// directMax returns the maximum size of a last level without levels above it, in bytes. A
+// merge of small runs then cuts its output wherever a table of the last level begins. So a
+// slice consists of one such table and what lies over it.
+func (s *Shape) directMax() int64 { return max(1, s.BaseSizeMin/flushPieceMin) * s.TableSize }
+
 // targets are the maximum sizes of the levels in bytes. Levels above base should be empty.
 type targets struct {
 	base  int
 	bytes [manifest.Levels]int64
+	// tolerated is the size of level 0 beyond which commits are slowed down. It is the
+	// target, except when the last level has outgrown directMax: then the target falls
+	// at once, and level 0 shrinks while commits go on.
+	tolerated int64
 }
 
 // targetsOf derives the targets from the size of the last level.
 func targetsOf(v *manifest.Version, s Shape) targets {
-	t := targets{base: last}
-	size := v.Bytes(last)
-	t.bytes[last] = size
+	size, direct := v.Bytes(last), s.directMax()
+	t := targets{base: last, tolerated: max(s.BaseSizeMin, min(size, direct)/level0Part)}
+	t.bytes[0], t.bytes[last] = s.BaseSizeMin, size
+	if size <= direct {
+		t.bytes[0] = t.tolerated
+		return t
+	}
 	for level := last - 1; level > 0; level-- {
 		if size /= fanout; size < s.BaseSizeMin {
 			break
@@ -181,7 +201,7 @@ func Debt(v *manifest.Version, s Shape) int64 {
 	p := newPicker(v, s)
 	debt := int64(0)
 	level0 := p.v.Bytes(0)
-	if over := level0 - p.s.BaseSizeMin; over > 0 {
+	if over := level0 - p.target.tolerated; over > 0 {
 		// Emptying level 0 rewrites the base once.
 		debt += over + int64(float64(over)*float64(p.v.Bytes(p.base))/float64(level0))
 	}
