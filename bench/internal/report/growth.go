@@ -38,6 +38,25 @@ var projected = map[string][]float64{"128": {250e6, 2e9}, "1k": {75e6}, "16k": {
 // growthSeries are the series in the order of the report.
 var growthSeries = []string{"128", "1k", "16k"}
 
+// growthSection returns the targets of growing data.
+func growthSection() Section {
+	s := Section{
+		Title: "128 B, each key once",
+		Note:  "The targets of growing data. Only stoat, Pebble and RocksDB load these sizes. Growing data has the points between, and what they project.",
+	}
+	for _, data := range []struct{ name, keys string }{{"128-2m", "2 M"}, {"128-20m", "20 M"}, {"128-50m", "50 M"}} {
+		row := func(label, metric string, t Target) Row {
+			return Row{Label: data.keys + ": " + label, Workload: "scale", Data: data.name, Metric: metric, Target: t}
+		}
+		rate := row("load, k keys/s", "load_keys_per_s", ratio(2)).scaled(1e-3)
+		rate.Higher = true
+		s.Rows = append(s.Rows, rate,
+			row("bytes written per user byte, settled", "settled_written_per_user_byte", ratio(1)),
+			row("load, peak anonymous MB", "load_peak_anon_mb", absolute(268.4)))
+	}
+	return s
+}
+
 // growthRow is one figure of one store in one series.
 type growthRow struct {
 	label, store string

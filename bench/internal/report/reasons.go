@@ -65,6 +65,9 @@ const (
 
 // reasons holds the recorded reasons by row.
 var reasons = map[reasonKey]string{
+	{"scale", "settled_written_per_user_byte", ""}: "An idle database merges what a load left in level 0, which writes each of those bytes once more. " +
+		"Pebble and RocksDB leave a few files there.",
+	{"scale", "load_peak_anon_mb", ""}:                memtableReason,
 	{"populate", "load_batch_p99_ms", ""}:             slowBatchReason,
 	{"populate", "load_batch_max_ms", ""}:             slowBatchReason,
 	{"populate", "settled_written_per_user_byte", ""}: twiceReason,

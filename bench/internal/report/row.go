@@ -126,7 +126,7 @@ func Sections() []Section {
 		}),
 	}
 	sections = append(sections, churnSection(), commitSection(), contendedSection(), mixedSection(), limitedSection(), coldSection(),
-		loadsSection(), deleteSection())
+		loadsSection(), growthSection(), deleteSection())
 	return append(sections, featureSections()...)
 }
 
