@@ -322,6 +322,46 @@ func TestPick_DeletionsStayWhenNotAllRunsAreMerged(t *testing.T) {
 	}
 }
 
+// A last level that outgrows the limit for levels above it lowers the limit of level 0 at
+// once. That alone must not slow commits down.
+func TestDebt_ALastLevelThatOutgrowsItsLimitIsNone(t *testing.T) {
+	t.Parallel()
+	const gib = 1 << 30
+	for _, c := range []struct {
+		level0, last int64
+		owed         bool
+	}{
+		{gib / 2, gib, true}, {gib / 3, gib, false},
+		{2 * gib, 7 * gib, false}, {2 * gib, 9 * gib, false}, {3 * gib, 9 * gib, true},
+	} {
+		v := shaped(
+			&manifest.Table{Run: 1, Smallest: []byte("a"), Largest: []byte("z"), Size: c.level0},
+			&manifest.Table{Level: last, Smallest: []byte("a"), Largest: []byte("z"), Size: c.last})
+		if debt := Debt(v, Shape{BaseSizeMin: gib / 4}); debt > 0 != c.owed {
+			t.Errorf("%d MiB in level 0, %d in the last level: a debt of %d bytes", c.level0>>20, c.last>>20, debt)
+		}
+	}
+}
+
+// Small runs are merged with each other only where a read meets many of them.
+func TestPick_SmallRunsBesideEachOtherAreNotMerged(t *testing.T) {
+	t.Parallel()
+	for _, together := range []bool{false, true} {
+		tables := []*manifest.Table{{Level: last, Smallest: []byte("a"), Largest: []byte("z"), Size: 64 << 20}}
+		for i := range byte(10) {
+			m := &manifest.Table{Run: 10 - uint64(i), Smallest: []byte{'b'}, Largest: []byte{'c'}, Size: 1 << 20}
+			if !together {
+				m.Smallest, m.Largest = []byte{'b' + 2*i}, []byte{'c' + 2*i}
+			}
+			tables = append(tables, m)
+		}
+		p, ok := newPicker(shaped(tables...), Shape{BaseSizeMin: 16 << 20, TableSize: 32 << 20}).mergeSmallRuns()
+		if ok != together {
+			t.Errorf("over each other: %t, picked %s", together, p.String())
+		}
+	}
+}
+
 // A table with deletions is not moved to a place where they hide nothing, but merged: a moved
 // table would not be rewritten again.
 func TestPick_TableWithDeletionsIsMergedNotMoved(t *testing.T) {

@@ -62,6 +62,7 @@ func TestSimulation_LoadsStayWithinTheirBudgets(t *testing.T) {
 			if tr.deepest > c.depth {
 				t.Errorf("%d runs deep, at most %d", tr.deepest, c.depth)
 			}
+			// While a new level fills, few cuts match, and the smallest slice is larger.
 			if tr.tempMax > tr.s.InputMax*8/5 {
 				t.Errorf("a merge of %d MB", tr.tempMax>>20)
 			}

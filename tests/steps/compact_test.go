@@ -1,11 +1,18 @@
 package steps
 
 import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/testing/inside"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/internal/work"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func TestCompaction_APauseIsEnoughToMakeLevel0Shallower(t *testing.T) {
@@ -32,6 +39,107 @@ func TestCompaction_APauseIsEnoughToMakeLevel0Shallower(t *testing.T) {
 		if due, err := db.Engine.Jobs.Tidy(c.now); err != nil || due != c.due {
 			t.Fatalf("step %d: a compaction is due: %t, want %t, error %v", i, due, c.due, err)
 		}
+	}
+}
+
+// The test merges a tree whose level 0 is wide, and compares all keys with a map after each
+// merge, and after the database was opened again.
+func TestCompaction_WideLevel0KeepsTheNewestOfEachKey(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(8) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		disk := memfs.New()
+		db := openStillOn(t, disk)
+		want := map[string]string{}
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+			for k := range wideKeys {
+				want[wideKey(k)] = wideValue(0)
+				if err := tx.Set([]byte(wideKey(k)), []byte(wideValue(0))); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		smallRuns := 0
+		for round := range 100 {
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error { return changeSome(tx, rng, round, want) }))
+			mustRotateAndFlush(t, db)
+			if round%10 > 6 {
+				continue // runs gather
+			}
+			plan, err := mergeWide(db, rng.IntN(8) == 0)
+			testkit.Must(t, err)
+			if plan.Reason == compact.ReasonRuns && plan.OutputLevel == 0 {
+				smallRuns++
+			}
+			sameAs(t, db, want)
+		}
+		if smallRuns < 5 {
+			t.Errorf("seed %d: small runs were merged %d times", seed, smallRuns)
+		}
+		testkit.Must(t, db.Close())
+		sameAs(t, openStillOn(t, disk), want)
+	}
+}
+
+const wideKeys = 2000
+
+func wideKey(k int) string { return fmt.Sprintf("%04d", k) }
+
+func wideValue(round int) string { return fmt.Sprintf("%0100d", round) }
+
+// changeSome sets and deletes random keys, and deletes a range of them now and then.
+func changeSome(tx stoat.Txn, rng *rand.Rand, round int, want map[string]string) error {
+	from, span := rng.IntN(wideKeys), 1+rng.IntN(wideKeys)
+	for range 1 + rng.IntN(60) {
+		k := wideKey((from + rng.IntN(span)) % wideKeys)
+		if rng.IntN(4) == 0 {
+			delete(want, k)
+			if err := tx.Delete([]byte(k)); err != nil {
+				return err
+			}
+			continue
+		}
+		want[k] = wideValue(1 + round)
+		if err := tx.Set([]byte(k), []byte(want[k])); err != nil {
+			return err
+		}
+	}
+	if rng.IntN(10) > 0 {
+		return nil
+	}
+	lo, hi := wideKey(from), wideKey(from+10)
+	maps.DeleteFunc(want, func(k, _ string) bool { return lo <= k && k < hi })
+	return tx.DeleteRange([]byte(lo), []byte(hi))
+}
+
+// mergeWide does the most urgent compaction of a tree whose level 0 is wide. It returns an
+// empty plan if none is due.
+func mergeWide(db *inside.DB, idle bool) (compact.Plan, error) {
+	jobs := db.Engine.Jobs
+	jobs.Compacting.Lock()
+	defer jobs.Compacting.Unlock()
+	s := jobs.Shape(work.Busy, db.Engine.Store.Horizon())
+	s.BaseSizeMin, s.TableSize, s.RunsMax, s.Idle = 40<<10, 1<<20, 4, idle
+	plan, due := compact.Pick(db.Engine.Store.Version(), s)
+	if !due {
+		return compact.Plan{}, nil
+	}
+	return plan, jobs.Run(plan, db.Engine.Group.Err, nil)
+}
+
+// sameAs compares all keys of the database with a map.
+func sameAs(t *testing.T, db *inside.DB, want map[string]string) {
+	t.Helper()
+	got := map[string]string{}
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
+		for k, v := range tx.All() {
+			got[string(k)] = string(v)
+		}
+		return tx.Err()
+	}))
+	if !maps.Equal(got, want) {
+		t.Fatalf("the database has %d keys that differ from the %d expected ones", len(got), len(want))
 	}
 }
 
