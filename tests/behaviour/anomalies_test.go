@@ -61,8 +61,9 @@ var looks = []struct {
 
 // scanning returns a scan of the keys from b to e that stops at an item. It
 // moves, and asks neither for a key nor for a value.
-func scanning(o stoat.IterOptions, stop int) func(tx stoat.Txn) {
+func scanning(options stoat.IterOptions, stop int) func(tx stoat.Txn) {
 	return func(tx stoat.Txn) {
+		o := options // parallel tests share the function
 		o.Lower, o.Upper = []byte("b"), []byte("e")
 		it := tx.Iterator(o)
 		for n := 0; n < stop && it.Next(); n++ {
