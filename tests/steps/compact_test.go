@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"github.com/stoatdb/stoat"
@@ -12,6 +13,7 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/inside"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/internal/work"
+	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -43,7 +45,8 @@ func TestCompaction_APauseIsEnoughToMakeLevel0Shallower(t *testing.T) {
 }
 
 // The test merges a tree whose level 0 is wide, and compares all keys with a map after each
-// merge, and after the database was opened again.
+// merge, and after the database was opened again. The power fails in the middle of merges
+// of small runs.
 func TestCompaction_WideLevel0KeepsTheNewestOfEachKey(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
@@ -67,12 +70,21 @@ func TestCompaction_WideLevel0KeepsTheNewestOfEachKey(t *testing.T) {
 			if round%10 > 6 {
 				continue // runs gather
 			}
-			plan, err := mergeWide(db, rng.IntN(8) == 0)
-			testkit.Must(t, err)
-			if plan.Reason == compact.ReasonRuns && plan.OutputLevel == 0 {
-				smallRuns++
-			}
+			idle := rng.IntN(8) == 0
+			var plan compact.Plan
+			cuts := cutsIn(disk, rng, func() {
+				var err error
+				plan, err = mergeWide(db, idle)
+				testkit.Must(t, err)
+			})
 			sameAs(t, db, want)
+			if plan.Reason != compact.ReasonRuns || plan.OutputLevel > 0 {
+				continue
+			}
+			smallRuns++
+			for _, cut := range cuts {
+				sameAs(t, openStillOn(t, cut), want)
+			}
 		}
 		if smallRuns < 5 {
 			t.Errorf("seed %d: small runs were merged %d times", seed, smallRuns)
@@ -80,6 +92,23 @@ func TestCompaction_WideLevel0KeepsTheNewestOfEachKey(t *testing.T) {
 		testkit.Must(t, db.Close())
 		sameAs(t, openStillOn(t, disk), want)
 	}
+}
+
+// cutsIn cuts the power at some of the operations that work does on a disk. It returns what
+// is left of the disk each time.
+func cutsIn(disk *memfs.FS, rng *rand.Rand, work func()) (cuts []*memfs.FS) {
+	kinds := memfs.CrashKinds()
+	var mu sync.Mutex
+	disk.SetHook(func(vfs.Op) {
+		mu.Lock()
+		defer mu.Unlock()
+		if rng.IntN(4) == 0 {
+			cuts = append(cuts, disk.Crash(kinds[rng.IntN(len(kinds))], rng))
+		}
+	})
+	defer disk.SetHook(nil)
+	work()
+	return cuts
 }
 
 const wideKeys = 2000
