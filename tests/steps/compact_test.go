@@ -50,7 +50,7 @@ func TestCompaction_APauseIsEnoughToMakeLevel0Shallower(t *testing.T) {
 func TestCompaction_WideLevel0KeepsTheNewestOfEachKey(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
-		rng := rand.New(rand.NewPCG(seed, 1))
+		rng, cutting := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2))
 		disk := memfs.New()
 		db := openStillOn(t, disk)
 		want := map[string]string{}
@@ -63,18 +63,17 @@ func TestCompaction_WideLevel0KeepsTheNewestOfEachKey(t *testing.T) {
 			}
 			return nil
 		}))
-		smallRuns := 0
+		smallRuns, cuts := 0, 0
 		for round := range 100 {
 			testkit.Must(t, db.Update(func(tx stoat.Txn) error { return changeSome(tx, rng, round, want) }))
 			mustRotateAndFlush(t, db)
 			if round%10 > 6 {
 				continue // runs gather
 			}
-			idle := rng.IntN(8) == 0
 			var plan compact.Plan
-			cuts := cutsIn(disk, rng, func() {
+			left := cutsIn(disk, cutting, func() {
 				var err error
-				plan, err = mergeWide(db, idle)
+				plan, err = mergeWide(db, rng.IntN(8) == 0)
 				testkit.Must(t, err)
 			})
 			sameAs(t, db, want)
@@ -82,12 +81,15 @@ func TestCompaction_WideLevel0KeepsTheNewestOfEachKey(t *testing.T) {
 				continue
 			}
 			smallRuns++
-			for _, cut := range cuts {
-				sameAs(t, openStillOn(t, cut), want)
+			for _, cut := range left {
+				cuts++
+				after := openStillOn(t, cut)
+				sameAs(t, after, want)
+				testkit.Must(t, after.Close())
 			}
 		}
-		if smallRuns < 5 {
-			t.Errorf("seed %d: small runs were merged %d times", seed, smallRuns)
+		if smallRuns < 5 || cuts < 5 {
+			t.Errorf("seed %d: small runs were merged %d times, and %d power cuts met them", seed, smallRuns, cuts)
 		}
 		testkit.Must(t, db.Close())
 		sameAs(t, openStillOn(t, disk), want)
