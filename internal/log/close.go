@@ -10,7 +10,7 @@ import (
 // no later call may write to the log.
 func (w *Writer) Close() error {
 	w.mu.Lock()
-	for w.mu.preparing || w.mu.ahead || w.mu.seg.inUse() {
+	for w.mu.preparing || w.mu.ahead || len(w.mu.pending) > 0 || w.mu.seg.inUse() {
 		w.mu.changed.Wait()
 	}
 	next := w.mu.next

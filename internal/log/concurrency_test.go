@@ -140,9 +140,9 @@ func TestSync_BothLanesReportTheFirstFailure(t *testing.T) {
 	}
 }
 
-// TestSyncAhead_LeavesARotationLittleToSync writes without a Sync, and calls SyncAhead after
+// TestSyncAhead_LeavesLittleToSync writes without a Sync, and calls SyncAhead after
 // each group. A power cut then takes no more than a part of a segment.
-func TestSyncAhead_LeavesARotationLittleToSync(t *testing.T) {
+func TestSyncAhead_LeavesLittleToSync(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)
 	d.o.Go = func(job func()) { job() }
@@ -169,7 +169,7 @@ func TestSyncAhead_ItsErrorPoisonsTheWriter(t *testing.T) {
 		d.append()
 		must(t, d.w.Flush())
 	}
-	fs.Add(faultfs.Rule{Op: vfs.OpSyncData, Nth: 1})
+	fs.Add(faultfs.Rule{Op: vfs.OpSyncData, Path: d.o.path(d.w.Current().File)})
 	d.w.SyncAhead()
 	if d.w.Err() == nil {
 		t.Fatal("the writer goes on after a failed sync")

@@ -29,6 +29,9 @@ type workload struct {
 	starts map[uint64]int
 	// inLane says that Sync is under way.
 	inLane bool
+	// late says that background jobs run at random steps, and before what waits for them.
+	late bool
+	jobs []func() // that have not run yet
 }
 
 func newWorkload(t *testing.T, seed uint64) *workload {
@@ -37,10 +40,53 @@ func newWorkload(t *testing.T, seed uint64) *workload {
 	return d
 }
 
+// runLate makes background jobs run late.
+func (d *workload) runLate() {
+	d.late = true
+	d.o.Go = func(job func()) { d.jobs = append(d.jobs, job) }
+}
+
+// runJobs runs all background jobs.
+func (d *workload) runJobs() {
+	for len(d.jobs) > 0 {
+		job := d.jobs[0]
+		d.jobs = d.jobs[1:]
+		job()
+	}
+}
+
+// runPreparation runs the newest jobs until no segment is being prepared.
+func (d *workload) runPreparation() {
+	for n := len(d.jobs) - 1; d.w.mu.preparing; n-- {
+		job := d.jobs[n]
+		d.jobs = d.jobs[:n]
+		job()
+	}
+}
+
+// close closes the log.
+func (d *workload) close() {
+	d.runJobs()
+	must(d.t, d.w.Close())
+}
+
+// rotated notes a rotation, if there was one since segment was the current one.
+func (d *workload) rotated(segment uint64) {
+	now := d.w.Segment()
+	if now == segment {
+		return
+	}
+	d.starts[now], d.flushed = d.built, d.built
+	if !d.late {
+		d.acked = d.built
+	}
+}
+
 // open opens the log. It checks that recovery finds at least the acknowledged
 // transactions.
 func (d *workload) open() {
 	d.t.Helper()
+	d.jobs = nil
 	next := d.first
 	r, err := Recover(d.o, d.spans, collect(&next))
 	must(d.t, err)
@@ -58,9 +104,14 @@ func (d *workload) open() {
 
 // step does one random action.
 func (d *workload) step() {
+	if len(d.jobs) > 0 && d.rng.IntN(20) == 0 {
+		job := d.jobs[0]
+		d.jobs = d.jobs[1:]
+		job()
+	}
 	switch d.rng.IntN(20) {
 	case 0:
-		must(d.t, d.w.Close())
+		d.close()
 		d.acked = d.built
 		d.open()
 	case 1:
@@ -69,11 +120,9 @@ func (d *workload) step() {
 		d.open() // as after a crash of the process
 	case 2:
 		segment := d.w.Segment()
+		d.runJobs()
 		must(d.t, d.w.Shrink())
-		if now := d.w.Segment(); now != segment {
-			d.starts[now] = d.built
-			d.acked, d.flushed = d.built, d.built
-		}
+		d.rotated(segment)
 	case 3, 4, 5, 6:
 		d.sync()
 	case 7, 8, 9:
@@ -91,11 +140,12 @@ func (d *workload) step() {
 func (d *workload) append() {
 	segment := d.w.Segment()
 	p := testPayload(d.built)
-	must(d.t, d.w.Reserve(int64(len(p))))
-	if now := d.w.Segment(); now != segment {
-		d.starts[now] = d.built
-		d.acked, d.flushed = d.built, d.built
+	d.runPreparation()
+	if rotates := d.w.b.Offset()+4000 > d.w.limit; rotates && len(d.w.mu.pending) == pendingMax {
+		d.runJobs()
 	}
+	must(d.t, d.w.Reserve(int64(len(p))))
+	d.rotated(segment)
 	d.built++
 	d.w.Begin()
 	d.w.Write(p)
@@ -106,6 +156,7 @@ func (d *workload) sync() {
 	must(d.t, d.w.Flush())
 	d.flushed = d.built
 	target := d.flushed
+	d.runJobs()
 	d.inLane = true
 	must(d.t, d.w.Sync())
 	d.inLane = false
@@ -180,6 +231,9 @@ func TestCrash_AtAnyBoundaryLosesNothingAcknowledged(t *testing.T) {
 	seed, wanted := dose.Seed(t), dose.Size(t, dose.States, 300, 8000)
 	for states := 0; states < wanted; seed++ {
 		d := newWorkload(t, seed)
+		if seed%2 == 0 {
+			d.runLate()
+		}
 		crash := rand.New(rand.NewPCG(seed, 4))
 		boundaries := 0
 		d.disk.SetHook(func(op vfs.Op) {
@@ -205,6 +259,9 @@ func TestCrash_AgainDuringAndAfterRecovery(t *testing.T) {
 	seed, wanted := dose.Seed(t), dose.Size(t, dose.States, 50, 300)
 	for states := 0; states < wanted; seed++ {
 		d := newWorkload(t, seed)
+		if seed%2 == 0 {
+			d.runLate()
+		}
 		crash := rand.New(rand.NewPCG(seed, 5))
 		kinds := memfs.CrashKinds()
 		d.disk.SetHook(func(vfs.Op) {
@@ -237,6 +294,7 @@ func (d *workload) checkReopening(disk *memfs.FS, crash *rand.Rand) {
 	o := d.o
 	o.FS = disk
 	o.Random = crash.Uint64
+	o.Go = func(job func()) { job() }
 	kinds := memfs.CrashKinds()
 	boundary := 0
 	disk.SetHook(func(op vfs.Op) {

@@ -70,11 +70,11 @@ func (w *Writer) Abandon(r Recovered) {
 // records: only the first segment of a span may hold early records.
 func (w *Writer) firstSegment(r Recovered) (*segment, error) {
 	carried := int64(0)
-	if !r.carry.empty() {
+	for _, t := range r.carry {
 		// The records take as much as before. A record that was split at another
 		// frame size may need more frames.
-		n := r.carry.until - r.carry.from.offset
-		carried = n + n/int64(w.o.FrameSizeMax)*2*record.FrameHeaderSize
+		n := t.until - t.from.offset
+		carried += n + n/int64(w.o.FrameSizeMax)*2*record.FrameHeaderSize
 	}
 	size := max(w.o.SegmentSizeMin, segmentSize(carried))
 	free, recycle := w.takeFreeLocked(size, max(size, firstSizeMax*w.o.SegmentSizeMin))
@@ -95,13 +95,15 @@ func (w *Writer) firstSegment(r Recovered) (*segment, error) {
 	return seg, nil
 }
 
-// carry writes the records of t again, at the front of the new span.
-func (w *Writer) carry(t tail) error {
-	if t.empty() || mutant.On(mutant.NoCarry) {
+// carry writes the records of tails again, at the front of the new span.
+func (w *Writer) carry(tails []tail) error {
+	if len(tails) == 0 || mutant.On(mutant.NoCarry) {
 		return nil
 	}
-	if err := w.copyRecords(t); err != nil {
-		return w.o.inFile(err, "carry", t.ref.File)
+	for _, t := range tails {
+		if err := w.copyRecords(t); err != nil {
+			return w.o.inFile(err, "carry", t.ref.File)
+		}
 	}
 	finish := w.syncAll
 	if mutant.On(mutant.NoCarrySync) {

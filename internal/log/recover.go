@@ -20,18 +20,24 @@ type Recovered struct {
 	live     []segmentFile
 	free     []segmentFile
 	junk     []segmentFile // files without a header, not worth keeping
-	carry    tail
+	carry    []tail        // in order, without empty ones
 }
 
 // Unproven reports whether Recover replayed transactions that are not known to
 // be durable. Create writes them again.
-func (r *Recovered) Unproven() bool { return !r.carry.empty() }
+func (r *Recovered) Unproven() bool { return len(r.carry) > 0 }
 
 // Carried returns the number of the last transactions that Create writes again.
-func (r *Recovered) Carried() int64 { return r.carry.records }
+func (r *Recovered) Carried() int64 {
+	records := int64(0)
+	for _, t := range r.carry {
+		records += t.records
+	}
+	return records
+}
 
-// A tail is a range of records at the end of the old log that is not proven to
-// be durable.
+// A tail is a range of records of one segment, at the end of the old log, that is not proven
+// to be durable.
 type tail struct {
 	ref     base.SegmentRef
 	size    int64 // of the segment

@@ -38,8 +38,8 @@ type segmentReplay struct {
 	end boundary
 	// next is the successor that the segment names, or nil.
 	next *base.SegmentRef
-	// begun says that the segment holds any frame, even behind a hole. Then the
-	// whole segment before it is durable.
+	// begun says that a frame of the segment, even behind a hole, says that the segments
+	// before it are durable.
 	begun bool
 	// torn says why the frames did not end in order, or is nil.
 	torn error
@@ -47,7 +47,7 @@ type segmentReplay struct {
 
 // span replays one span and seals it if it is open.
 func (p *replay) span(s *base.LogSpan) error {
-	var before *segmentReplay
+	var unproven []*segmentReplay // from the last segment on that is known to be durable up to its start
 	for ref := s.First; ; {
 		limit := int64(-1)
 		if s.Sealed && ref.Number == s.EndNumber {
@@ -59,15 +59,19 @@ func (p *replay) span(s *base.LogSpan) error {
 		}
 		p.r.live = append(p.r.live, segmentFile{number: ref.Number, file: ref.File, size: st.size})
 		p.r.next = max(p.r.next, ref.Number)
+		if st.begun {
+			unproven = nil
+		}
+		unproven = append(unproven, &st)
 		switch {
 		case limit >= 0:
 			return p.checkSeal(s, &st)
 		case st.next != nil:
-			before, ref = &st, *st.next
+			ref = *st.next
 		case s.Sealed:
 			return p.endsEarly(&st)
 		default:
-			p.seal(s, before, &st)
+			p.seal(s, unproven)
 			return nil
 		}
 	}
@@ -100,6 +104,7 @@ func (p *replay) segment(ref base.SegmentRef, limit int64) (segmentReplay, error
 
 // records replays the records of r into st.
 func (p *replay) records(r *record.Reader, st *segmentReplay) error {
+	defer func() { st.begun = r.Claimed() >= record.Start }()
 	for {
 		next := r.NextRecord
 		if p.noPayload {
@@ -107,7 +112,6 @@ func (p *replay) records(r *record.Reader, st *segmentReplay) error {
 		}
 		rec, err := next()
 		if err == io.EOF {
-			st.begun = st.begun || r.Offset() > record.Start || r.Stray()
 			if bad := r.Torn(); bad != nil {
 				st.torn = p.o.inFile(bad, "read", st.ref.File)
 			}
@@ -116,7 +120,6 @@ func (p *replay) records(r *record.Reader, st *segmentReplay) error {
 		if err != nil {
 			return err
 		}
-		st.begun = true
 		st.bounds.advance(rec.Durable)
 		switch rec.Kind {
 		case record.Close:
@@ -161,18 +164,23 @@ func (p *replay) endsEarly(st *segmentReplay) error {
 		"its last frame", "more frames before the seal"), "read", st.ref.File)
 }
 
-// seal ends the newest span at the last place proven to be durable, and notes
-// the tail to carry from there. When the last segment is not begun, nothing
-// proves that the one before it is durable to its end.
-func (p *replay) seal(s *base.LogSpan, before, last *segmentReplay) {
-	p.torn, p.last = last.torn, last.ref.Number
-	end := last
-	if !last.begun && before != nil {
-		end = before
+// seal ends the newest span at the last place proven to be durable, and notes the tails to
+// carry from there. That place is in the first of the last segments. Nothing proves that this
+// segment is durable to its end, unless it is the only one.
+func (p *replay) seal(s *base.LogSpan, last []*segmentReplay) {
+	newest := last[len(last)-1]
+	p.torn, p.last = newest.torn, newest.ref.Number
+	at := last[0].bounds.seal()
+	s.Sealed, s.EndNumber, s.End, s.EndChain = true, last[0].ref.Number, at.offset, at.chain
+	for i, st := range last {
+		if i > 0 {
+			at = startBoundaries(st.ref.Salt).seal()
+		}
+		t := tail{ref: st.ref, size: st.size, from: at, until: st.end.offset, records: st.end.records - at.records}
+		if !t.empty() && (i == 0 || !mutant.On(mutant.CarryLosesSegments)) {
+			p.r.carry = append(p.r.carry, t)
+		}
 	}
-	at := end.bounds.seal()
-	s.Sealed, s.EndNumber, s.End, s.EndChain = true, end.ref.Number, at.offset, at.chain
-	p.r.carry = tail{ref: end.ref, size: end.size, from: at, until: end.end.offset, records: end.end.records - at.records}
 }
 
 // unreferenced inspects the files that no span reached. They are free, unless
@@ -241,12 +249,15 @@ func (p *replay) inspect(sf *segmentFile) error {
 
 // inUse reports whether a segment with the header h has frames that a span must have
 // referred to.
+//
+// A segment before may lack a part as long as no frame says that it is durable. Then nothing
+// refers to the frames.
 func (o *Options) inUse(f vfs.File, size int64, h record.Header) (bool, error) {
 	aead, err := h.Open(o.Seal)
 	if err != nil {
 		return false, err
 	}
-	return record.AnyFrame(f, size, h.Salt, aead, func(fr record.Frame) bool { return !fr.Early })
+	return record.AnyFrame(f, size, h.Salt, aead, func(fr record.Frame) bool { return !fr.Early && fr.Durable >= record.Start })
 }
 
 // usedAfter reports whether a segment after the one with the given number is in use. A

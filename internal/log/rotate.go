@@ -38,30 +38,80 @@ func (w *Writer) plan(need int64) plan {
 	return plan{need: need, size: size, most: max(size, w.o.SegmentSizeMax)}
 }
 
-// rotate moves to the next segment. A failure before the Next frame is begun
-// changes nothing.
+// pendingMax is the number of full segments that may be on their way to the device. A
+// writer that is further ahead waits.
+const pendingMax = 4
+
+// rotate moves to the next segment, and leaves it to a background job to make the current
+// one durable. A failure before the Next frame is begun changes nothing.
 func (w *Writer) rotate(p plan) error {
+	if err := w.awaitPending(pendingMax - 1); err != nil {
+		return err
+	}
 	next, err := w.takeNext(p)
 	if err != nil {
 		return err
 	}
 	w.b.SetEarly(false)
 	w.b.Frame(record.Next, appendSuccessor(nil, next.ref), w.mu.seg.durable.Load())
-	finish := w.syncAll
-	if mutant.On(mutant.NoRotationSync) {
-		finish = w.Flush
-	}
-	if err := finish(); err != nil {
+	if err := w.Flush(); err != nil {
 		next.close()
 		return err
+	}
+	if !mutant.On(mutant.ClaimsEarly) {
+		next.durable.Store(0) // the segments before come first
 	}
 	old := w.mu.seg
 	w.enter(next)
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.mu.stats.Rotations++
-	w.retireLocked(old)
-	return nil
+	w.noteSyncLocked()
+	w.mu.pending = append(w.mu.pending, old)
+	first := len(w.mu.pending) == 1
+	w.mu.Unlock()
+	if first {
+		w.o.Go(w.syncPending)
+	}
+	return w.Err()
+}
+
+// awaitPending waits until at most so many full segments are not durable.
+func (w *Writer) awaitPending(most int) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.mu.pending) > most && w.mu.err == nil {
+		w.mu.changed.Wait()
+	}
+	return w.mu.err
+}
+
+// syncPending makes full segments durable, one after the other, until there is none.
+func (w *Writer) syncPending() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.mu.pending) > 0 {
+		old, next := w.mu.pending[0], w.mu.seg
+		if len(w.mu.pending) > 1 {
+			next = w.mu.pending[1]
+		}
+		end := old.flushed
+		w.mu.Unlock()
+		var err error
+		if !mutant.On(mutant.NoRotationSync) {
+			err = old.file.SyncData()
+		}
+		w.mu.Lock()
+		if err != nil {
+			_ = w.failLocked(w.o.inFile(err, "sync", old.ref.File)) // the error is in w.mu.err now
+		}
+		if w.mu.err == nil {
+			old.syncedLocked(end)
+			next.syncedLocked(reach{record.Start, next.proven})
+		}
+		w.mu.pending = w.mu.pending[1:]
+		w.retireLocked(old)
+		w.mu.changed.Broadcast()
+	}
 }
 
 // takeNext returns the prepared segment if it fits p. Otherwise it makes one.
@@ -82,12 +132,11 @@ func (w *Writer) takeNext(p plan) (*segment, error) {
 	return w.prepare(p)
 }
 
-// prepareAhead starts a background job that makes the next segment. If the job
-// fails, the rotation tries again and reports the error.
+// prepareAhead starts a background job that makes the next segment, unless one has. If the
+// job fails, the rotation tries again and reports the error.
 func (w *Writer) prepareAhead() {
-	w.prepareAt = never
-	p := w.plan(0)
 	w.mu.Lock()
+	p := w.plan(0)
 	start := !w.mu.preparing && w.mu.next == nil
 	w.mu.preparing = w.mu.preparing || start
 	w.mu.Unlock()

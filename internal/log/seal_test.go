@@ -37,11 +37,14 @@ func TestSeal_RightForEveryKindOfEnd(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		d := newWorkload(t, seed)
+		if seed%2 == 0 {
+			d.runLate()
+		}
 		d.open()
 		for range int(seed) * 3 {
 			d.step()
 		}
-		must(t, d.w.Close())
+		d.close()
 		sealed := append(d.spans[:len(d.spans)-1:len(d.spans)-1], d.w.Span())
 		n, r, err := d.recovered(d.disk, sealed)
 		if err != nil || n != d.built || r.Unproven() {

@@ -22,6 +22,10 @@ func (w *Writer) Sync() error {
 		if target.durable.Load() >= end.offset {
 			return nil
 		}
+		if len(w.mu.pending) > 0 && !mutant.On(mutant.SyncOvertakes) { // they come first, and target may be one of them
+			w.mu.changed.Wait()
+			continue
+		}
 		if lane := slices.Index(target.busy[:], false); lane >= 0 {
 			return w.syncLaneLocked(target, lane, end)
 		}
@@ -29,18 +33,28 @@ func (w *Writer) Sync() error {
 	}
 }
 
-// aheadPart is the part of the largest segment, as a divisor, that may be written before
-// SyncAhead starts a sync.
-const aheadPart = 4
+const (
+	// aheadPart is the part of the largest segment, as a divisor, that may be written before
+	// SyncAhead starts a sync.
+	aheadPart = 4
+	// preparePart is the part that may be written before it prepares the next segment. That
+	// waits for the device, while commits that do not wait fill this one.
+	preparePart = 16
+)
 
-// SyncAhead starts a background Sync if much was written since the last one began. Commits
-// that do not wait for the device call it. Otherwise the rotation would sync the whole
-// segment at once, and all commits would wait for that.
+// SyncAhead starts background jobs if much was written since the last sync began: a Sync, and
+// the preparation of the next segment. Commits
+// that do not wait for the device call it. Otherwise the next commit that does would sync
+// the whole segment at once.
 func (w *Writer) SyncAhead() {
 	w.mu.Lock()
 	start := !w.mu.ahead && w.mu.unsynced > w.o.SegmentSizeMax/aheadPart && w.mu.err == nil
 	w.mu.ahead = w.mu.ahead || start
+	prepare := w.mu.unsynced > w.o.SegmentSizeMax/preparePart && w.mu.err == nil
 	w.mu.Unlock()
+	if prepare {
+		w.prepareAhead()
+	}
 	if !start {
 		return
 	}

@@ -32,6 +32,9 @@ func (w *Writer) Proven() base.LogSpan {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	seg := w.mu.seg
+	if len(w.mu.pending) > 0 {
+		seg = w.mu.pending[0]
+	}
 	return base.LogSpan{First: w.first, Sealed: true,
 		EndNumber: seg.ref.Number, End: seg.proven.offset, EndChain: seg.proven.chain}
 }

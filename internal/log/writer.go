@@ -54,6 +54,8 @@ type Writer struct {
 		// mu, so that either is enough to read it.
 		seg *segment
 
+		// pending are full segments before seg that are not durable yet, the oldest first.
+		pending   []*segment
 		ahead     bool // SyncAhead syncs
 		preparing bool
 		next      *segment // prepared, or nil
@@ -129,6 +131,7 @@ func (w *Writer) Reserve(n int64) error {
 		return nil
 	}
 	if at <= w.limit {
+		w.prepareAt = never
 		w.prepareAhead()
 		return nil
 	}

@@ -157,6 +157,12 @@ const (
 	// NoRotationSync: a full segment is not synced before its successor receives
 	// its first frame.
 	NoRotationSync Name = "no-rotation-sync"
+	// SyncOvertakes: a commit is durable before the full segments before it.
+	SyncOvertakes Name = "sync-overtakes"
+	// ClaimsEarly: a segment says that the segments before it are durable before they are.
+	ClaimsEarly Name = "claims-early"
+	// CarryLosesSegments: of several segments that are not proven, only the first is carried.
+	CarryLosesSegments Name = "carry-loses-segments"
 	// SyncAheadTooFar: while a sync runs in the background, a sync counts for what was
 	// written beside it.
 	SyncAheadTooFar Name = "sync-ahead-too-far"
@@ -440,7 +446,7 @@ var Names = []Name{
 	FilterLosesMeta, CombineReversed, CombineLosesOne, JoinLosesOne, ForgetDefaultTTL,
 	FoldVisible, FoldTwice, BlindOwnMerge,
 	ExpiryOffByOne,
-	NoSync, NoDirSync, NoRotationSync, SyncAheadTooFar, SyncAheadFails, PrivateWindow, NoHeaderSync, NoManifestSync, RetrySync, NoPoison,
+	NoSync, NoDirSync, NoRotationSync, SyncOvertakes, ClaimsEarly, CarryLosesSegments, SyncAheadTooFar, SyncAheadFails, PrivateWindow, NoHeaderSync, NoManifestSync, RetrySync, NoPoison,
 	NoChecksum, IgnoreSalt, IgnoreDurableMark, SalvageNoSum, SalvageToDamage,
 	RepairUncounted, RepairLosesLast, RepairShiftsTwice, NoMark,
 	PartialTxn, NoCarry, NoCarrySync, IgnoreSeal, IgnoreUnreferenced,

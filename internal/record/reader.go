@@ -46,9 +46,10 @@ type Reader struct {
 	midway bool
 	first  Record
 
-	err   error // what every later call returns
-	bad   *base.CorruptionError
-	stray bool
+	err     error // what every later call returns
+	bad     *base.CorruptionError
+	claimed int64 // the highest durable mark of a frame that verified
+	stray   bool
 }
 
 // NewReader returns a reader of the frames of a file with the given salt, from
@@ -90,6 +91,10 @@ func (r *Reader) Torn() *base.CorruptionError { return r.bad }
 // Stray reports, after io.EOF, whether a frame beyond Offset verified.
 func (r *Reader) Stray() bool { return r.stray }
 
+// Claimed returns the highest durable mark of the frames that Next returned and, after
+// io.EOF, of those beyond Offset. It is 0 if there are none.
+func (r *Reader) Claimed() int64 { return r.claimed }
+
 // Next returns the next frame. io.EOF says that the frames end here; any bytes
 // behind were never known to be durable. A CorruptionError says that frames
 // which were once durable are broken.
@@ -109,6 +114,7 @@ func (r *Reader) Next() (Frame, error) {
 		err = base.Corrupt(f.Offset, "frame chain", hex(f.Chain), hex(r.chain))
 	default:
 		r.offset, r.chain = f.End, f.Checksum
+		r.claimed = max(r.claimed, f.Durable)
 		return f, nil
 	}
 	r.err = err
@@ -196,6 +202,7 @@ func (r *Reader) settle(bad *base.CorruptionError) error {
 	}
 	marked, err := r.scan(r.offset+alignment, func(f Frame) bool {
 		r.stray = true
+		r.claimed = max(r.claimed, f.Durable)
 		return f.Durable > r.offset
 	})
 	if err != nil {

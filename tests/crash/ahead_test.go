@@ -13,6 +13,13 @@ func TestAhead_ASyncInTheBackgroundCountsForWhatItCovers(t *testing.T) {
 	}
 }
 
+func TestPending_FullSegmentsMayBecomeDurableLater(t *testing.T) {
+	t.Parallel()
+	if err := CheckPending(dose.Seed(t), dose.Short(4, 40)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestTurns_AFailedSyncFailsUpdatesThatReadAhead(t *testing.T) {
 	t.Parallel()
 	if err := CheckFailedTurns(dose.Seed(t), dose.Short(10, 40)); err != nil {

@@ -97,7 +97,7 @@ func failedTurns(seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 40))
 	disk := memfs.New()
 	fs := faultfs.New(disk)
-	lane := &laneFS{FS: fs, synced: func(sync func() error) error { return sync() }}
+	lane := &laneFS{FS: fs, synced: func(_ string, sync func() error) error { return sync() }}
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: lane})
 	if err != nil {
 		return err
@@ -106,12 +106,12 @@ func failedTurns(seed uint64) error {
 	var saw atomic.Uint64 // the newest version that an update which only reads has read
 	var failed atomic.Bool
 	first := 5 + rng.Int64N(40)
-	lane.synced = func(sync func() error) error {
+	lane.synced = func(path string, sync func() error) error {
 		n := lane.syncs.Add(1)
 		if n < first || failed.Load() || !sawAhead(db, &saw) && n < first+1000 {
 			return sync()
 		}
-		fs.Add(faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatLog, Nth: 1, Sync: vfs.SyncDropped})
+		fs.Add(faultfs.Rule{Op: vfs.OpSyncData, Path: path, Nth: 1, Sync: vfs.SyncDropped})
 		defer failed.Store(true)
 		return sync()
 	}

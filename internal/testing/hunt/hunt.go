@@ -53,6 +53,7 @@ const (
 	Followers = "followers"
 	Ingests   = "ingests"
 	Ahead     = "syncs ahead"
+	Pending   = "full segments"
 	Crowds    = "crowded memory"
 	Reads     = "reads"
 	Processes = "ends of processes"
@@ -149,6 +150,10 @@ var onlyBy = map[mutant.Name]string{
 
 	mutant.SyncAheadTooFar: Ahead,
 	mutant.SyncAheadFails:  Ahead,
+
+	mutant.SyncOvertakes:      Pending,
+	mutant.ClaimsEarly:        Pending,
+	mutant.CarryLosesSegments: Pending,
 
 	mutant.RelayLosesLast:  Ingests,
 	mutant.RelayLosesError: Ingests,

@@ -1,0 +1,214 @@
+package log
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/record"
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+// fillPending appends until so many full segments wait for their syncs, and one more
+// transaction is written behind them.
+func (d *workload) fillPending(n int) {
+	d.t.Helper()
+	for len(d.w.mu.pending) < n {
+		d.append()
+	}
+	d.append()
+	must(d.t, d.w.Flush())
+	d.flushed = d.built
+}
+
+func TestRotation_DoesNotWaitForTheDevice(t *testing.T) {
+	t.Parallel()
+	d := newWorkload(t, 1)
+	d.runLate()
+	d.open()
+	d.append()
+	d.sync()
+	d.fillPending(pendingMax)
+	if d.acked != 1 {
+		t.Fatalf("%d transactions are acknowledged", d.acked)
+	}
+
+	// A process that is killed leaves everything.
+	killed := d.disk.Clone()
+	n, r, err := d.recovered(killed, d.spans)
+	if err != nil || n != d.built || r.Carried() != int64(n-d.acked) {
+		t.Fatalf("killed: %d transactions, %d of them carried, want %d and %d: %v", n, r.Carried(), d.built, d.built-1, err)
+	}
+	// The next opening writes them again, so that a power cut takes none of them.
+	o := d.o
+	o.FS, o.Go = killed, func(job func()) { job() }
+	w, err := Create(o, r)
+	must(t, err)
+	spans := append(r.Spans[:len(r.Spans):len(r.Spans)], base.LogSpan{First: w.First()})
+	if n, _, err := d.recovered(killed.Crash(memfs.KeepNone, d.rng), spans); err != nil || n != d.built {
+		t.Fatalf("carried, then a power cut: %d transactions, want %d: %v", n, d.built, err)
+	}
+	must(t, w.Close())
+
+	// The jobs make everything before the current segment durable.
+	d.runJobs()
+	n = d.checkCrash(d.disk.Crash(memfs.KeepNone, d.rng), "after the syncs")
+	if want := d.starts[d.w.Segment()]; n < want {
+		t.Fatalf("%d transactions after the syncs, want %d", n, want)
+	}
+}
+
+// A power cut may take the end of a full segment and leave what was written behind it.
+func TestRecover_FramesBehindAnUnprovenSegmentProveNothing(t *testing.T) {
+	t.Parallel()
+	d := newWorkload(t, 1)
+	d.runLate()
+	d.open()
+	d.append()
+	d.sync()
+	full := d.w.Current().File
+	for len(d.w.mu.pending) < 1 {
+		d.append()
+	}
+	middle := (record.Start + d.w.mu.pending[0].flushed.offset) / 2
+	d.append()
+	must(t, d.w.Flush())
+	d.flushed = d.built
+
+	torn := d.change(full, func(f vfs.File) {
+		size, err := f.Size()
+		must(t, err)
+		_, err = f.WriteAt(make([]byte, size-middle), middle)
+		must(t, err)
+	})
+	n, _, err := d.recovered(torn, d.spans)
+	if err != nil || n < d.acked || n >= d.starts[d.w.Segment()] {
+		t.Fatalf("a torn segment: %d transactions, want at least %d: %v", n, d.acked, err)
+	}
+
+	// Once a frame says that the segment is durable, the same is damage.
+	d.runJobs()
+	d.append()
+	must(t, d.w.Flush())
+	torn = d.change(full, func(f vfs.File) {
+		_, err := f.WriteAt(make([]byte, 4096), middle&^4095)
+		must(t, err)
+	})
+	if n, _, err := d.recovered(torn, d.spans); !errors.Is(err, base.ErrCorrupt) {
+		t.Fatalf("a durable segment lacks a page: %d transactions: %v", n, err)
+	}
+}
+
+// A commit must not be acknowledged before the segments before it are durable.
+func TestSync_WaitsForTheSegmentsBefore(t *testing.T) {
+	t.Parallel()
+	d := newWorkload(t, 1)
+	fs := faultfs.New(d.disk)
+	d.o.FS = fs
+	begun, release := make(chan struct{}), make(chan struct{})
+	d.o.Go = func(job func()) {
+		go func() {
+			<-release
+			job()
+		}()
+	}
+	d.o.SegmentSizeMax = d.o.SegmentSizeMin // no job prepares a larger one
+	d.open()
+	d.append()
+	must(t, d.w.Flush())
+	must(t, d.w.Sync())
+	full := d.o.path(d.w.Current().File)
+	d.w.prepareAt = never // the rotation makes the next segment itself
+	for d.w.Stats().Rotations == 0 {
+		p := testPayload(d.built)
+		must(t, d.w.Reserve(int64(len(p))))
+		d.w.Begin()
+		d.w.Write(p)
+		d.w.End()
+		d.built++
+	}
+	must(t, d.w.Flush())
+	fs.Add(faultfs.Rule{Op: vfs.OpSyncData, Path: full})
+	synced := make(chan error)
+	go func() {
+		close(begun)
+		synced <- d.w.Sync()
+	}()
+	<-begun
+	close(release)
+	if err := <-synced; !errors.Is(err, faultfs.ErrInjected) {
+		t.Fatalf("a segment before could not be synced, and the sync of a commit says %v", err)
+	}
+	if err := d.w.Err(); !errors.Is(err, faultfs.ErrInjected) {
+		t.Fatalf("the writer goes on: %v", err)
+	}
+	_ = d.w.Close() // it repeats the error
+}
+
+func TestRotation_WaitsWhenManySegmentsArePending(t *testing.T) {
+	t.Parallel()
+	d := newWorkload(t, 1)
+	release := make(chan struct{})
+	d.o.Go = func(job func()) {
+		go func() {
+			<-release
+			job()
+		}()
+	}
+	d.o.SegmentSizeMax = d.o.SegmentSizeMin
+	d.open()
+	write := func() {
+		p := testPayload(d.built)
+		d.w.prepareAt = never
+		must(t, d.w.Reserve(int64(len(p))))
+		d.w.Begin()
+		d.w.Write(p)
+		d.w.End()
+		d.built++
+	}
+	for d.w.Stats().Rotations < pendingMax {
+		write()
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for d.w.Stats().Rotations == pendingMax {
+			write()
+		}
+	}()
+	d.w.mu.Lock()
+	if n := len(d.w.mu.pending); n != pendingMax {
+		t.Errorf("%d segments are pending, want %d", n, pendingMax)
+	}
+	d.w.mu.Unlock()
+	close(release)
+	<-done
+	must(t, d.w.Close())
+	next := 0
+	o := d.o
+	o.Random = rand.New(rand.NewPCG(1, 1)).Uint64
+	if _, err := Recover(o, d.spans, collect(&next)); err != nil || next != d.built {
+		t.Fatalf("%d transactions, want %d: %v", next, d.built, err)
+	}
+}
+
+func TestProven_EndsInTheOldestSegmentThatIsNotDurable(t *testing.T) {
+	t.Parallel()
+	d := newWorkload(t, 1)
+	d.runLate()
+	d.open()
+	d.append()
+	d.sync()
+	first := d.w.Current().Number
+	d.fillPending(2)
+	if s := d.w.Proven(); s.EndNumber != first || s.End <= record.Start {
+		t.Errorf("proven up to %d in segment %d, want the synced part of %d", s.End, s.EndNumber, first)
+	}
+	if n, _, err := d.recovered(d.disk.Crash(memfs.KeepNone, d.rng), []base.LogSpan{d.w.Proven()}); err != nil || n != 1 {
+		t.Errorf("%d transactions are proven, want 1: %v", n, err)
+	}
+	d.close()
+}
