@@ -196,9 +196,7 @@ func (c *Committer) VerifyLog(pass func() error) (records int64, err error) {
 	letGo := l.Hold()
 	spans := slices.Clone(c.store.State().Spans)
 	last := &spans[len(spans)-1]
-	first := last.First
-	*last = l.Proven()
-	last.First = first
+	*last = l.Proven(last.First)
 	records, err = log.Verify(c.o.Log, spans, pass)
 	c.warnOf(letGo())
 	return records, err

@@ -13,11 +13,11 @@ func (w *Writer) Close() error {
 	for w.mu.preparing || w.mu.ahead || len(w.mu.pending) > 0 || w.mu.seg.inUse() {
 		w.mu.changed.Wait()
 	}
-	next := w.mu.next
+	unused := w.mu.next
 	w.mu.next = nil
 	w.mu.Unlock()
-	if next != nil {
-		w.discard(next)
+	for _, seg := range unused {
+		w.discard(seg)
 	}
 	err := w.markClosed()
 	w.mu.seg.close()

@@ -16,9 +16,14 @@
 // segment of its size.
 //
 // A segment's header is durable before anything refers to it. The last frame
-// of a full segment names its successor (number, file, salt). The full segment
-// is synced before the successor receives its first frame. So the log has no
-// holes, and a missing or broken successor is corruption.
+// of a full segment names its successor (number, file, salt). The writer then goes
+// on in the successor, while a background job syncs the full segment. Until that
+// has ended, frames of the successor have a durable field of 0. A sync of a commit
+// waits for the full segments before. So commits that are not synced do not wait
+// for the device, and the durable part of the log has no holes.
+//
+// A frame with another durable field proves the segments before its own. If
+// anything of them is missing or broken, that is corruption.
 //
 // # Transactions
 //
@@ -47,8 +52,8 @@
 //
 // Recovery replays the spans and follows successors. It never appends to what it has read.
 // Recovery seals the newest span: the span then ends at the last transaction proven to be
-// on the device. The proof is a later frame, or a segment begun after it. Recovery carries
-// the records behind the seal, which it may have read only from the operating system's
+// on the device. The proof is a later frame. Recovery carries
+// the records behind the seal, in one segment or several, which it may have read only from the operating system's
 // memory. Create writes them again at the front of the new span and syncs them. Then one
 // manifest edit records the seal and the new span. So a loss below a seal is always
 // corruption, even after a failed sync. The old tail stays unchanged until the edit is

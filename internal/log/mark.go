@@ -39,3 +39,8 @@ func (w *Writer) Mark() error {
 	w.mu.stats.BytesWritten += int64(len(p))
 	return nil
 }
+
+// Unsaid reports whether a full segment has become durable since the last call. The frames
+// since the rotation may not say so. A commit that waited for that calls Mark. Otherwise
+// damage to the full segment would look like a torn tail until the next commit.
+func (w *Writer) Unsaid() bool { return w.unsaid.Load() && w.unsaid.Swap(false) }

@@ -31,7 +31,7 @@ type plan struct {
 	most int64 // the largest free file to take
 }
 
-// plan returns the plan for the segment after the current one: twice as large,
+// plan returns the plan for a segment after the current one: twice as large,
 // within the bounds, but always large enough for need.
 func (w *Writer) plan(need int64) plan {
 	size := max(min(2*w.mu.seg.size, w.o.SegmentSizeMax), segmentSize(need))
@@ -61,15 +61,7 @@ func (w *Writer) rotate(p plan) error {
 	if !mutant.On(mutant.ClaimsEarly) {
 		next.durable.Store(0) // the segments before come first
 	}
-	old := w.mu.seg
-	w.enter(next)
-	w.mu.Lock()
-	w.mu.stats.Rotations++
-	w.noteSyncLocked()
-	w.mu.pending = append(w.mu.pending, old)
-	first := len(w.mu.pending) == 1
-	w.mu.Unlock()
-	if first {
+	if w.enter(next) == 1 {
 		w.o.Go(w.syncPending)
 	}
 	return w.Err()
@@ -107,6 +99,7 @@ func (w *Writer) syncPending() {
 		if w.mu.err == nil {
 			old.syncedLocked(end)
 			next.syncedLocked(reach{record.Start, next.proven})
+			w.unsaid.Store(true)
 		}
 		w.mu.pending = w.mu.pending[1:]
 		w.retireLocked(old)
@@ -117,50 +110,66 @@ func (w *Writer) syncPending() {
 // takeNext returns the prepared segment if it fits p. Otherwise it makes one.
 func (w *Writer) takeNext(p plan) (*segment, error) {
 	w.mu.Lock()
+	for w.mu.preparing && len(w.mu.next) == 0 {
+		w.mu.changed.Wait()
+	}
+	if len(w.mu.next) > 0 {
+		next := w.mu.next[0]
+		if next.limit()-record.Start >= p.need && next.size <= p.most {
+			w.mu.next = w.mu.next[1:]
+			w.mu.Unlock()
+			return next, nil
+		}
+	}
 	for w.mu.preparing {
 		w.mu.changed.Wait()
 	}
-	next := w.mu.next
+	unfit := w.mu.next
 	w.mu.next = nil
 	w.mu.Unlock()
-	if next != nil {
-		if next.limit()-record.Start >= p.need && next.size <= p.most {
-			return next, nil
-		}
-		w.discard(next)
+	for _, seg := range unfit {
+		w.discard(seg)
 	}
 	return w.prepare(p)
 }
 
-// prepareAhead starts a background job that makes the next segment, unless one has. If the
-// job fails, the rotation tries again and reports the error.
-func (w *Writer) prepareAhead() {
+// prepareAhead starts a background job that prepares so many next segments, unless one
+// runs. If the job fails, the rotation tries again and reports the error.
+func (w *Writer) prepareAhead(wanted int) {
 	w.mu.Lock()
-	p := w.plan(0)
-	start := !w.mu.preparing && w.mu.next == nil
+	w.mu.wanted = wanted
+	start := !w.mu.preparing && len(w.mu.next) < wanted
 	w.mu.preparing = w.mu.preparing || start
 	w.mu.Unlock()
-	if !start {
-		return
+	if start {
+		w.o.Go(w.prepareWanted)
 	}
-	w.o.Go(func() {
-		next, err := w.prepare(p)
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if err == nil {
-			w.mu.next = next
-		}
-		w.mu.preparing = false
-		w.mu.changed.Broadcast()
-	})
 }
 
-// prepare makes the segment after the current one, in a free file or in a new
+func (w *Writer) prepareWanted() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.mu.next) < w.mu.wanted {
+		p := w.plan(0)
+		w.mu.Unlock()
+		seg, err := w.prepare(p)
+		w.mu.Lock()
+		if err != nil {
+			break
+		}
+		w.mu.next = append(w.mu.next, seg)
+		w.mu.changed.Broadcast()
+	}
+	w.mu.preparing = false
+	w.mu.changed.Broadcast()
+}
+
+// prepare makes the segment after those that are prepared, in a free file or in a new
 // one. If the disk is too full for the planned size, the new file is as small
 // as possible. One prepare runs at a time.
 func (w *Writer) prepare(p plan) (*segment, error) {
 	w.mu.Lock()
-	number := w.mu.seg.ref.Number + 1
+	number := w.mu.seg.ref.Number + 1 + uint64(len(w.mu.next))
 	sparse := w.mu.meanSync > bulkSync || p.size > w.o.SegmentSizeMax // the latter: for one large record
 	least := segmentSize(p.need)
 	free, recycle := w.takeFreeLocked(max(least, p.size/4), p.most)
@@ -228,7 +237,8 @@ func (w *Writer) keepFree(f segmentFile) {
 }
 
 // Shrink moves to a segment of the smallest size if the current one is larger.
-// After Release and Close have freed the rest, an idle database is small.
+// After Release and Close have freed the rest, an idle database is small. Shrink waits until
+// everything before is durable.
 func (w *Writer) Shrink() error {
 	if err := w.Err(); err != nil {
 		return err
@@ -237,5 +247,8 @@ func (w *Writer) Shrink() error {
 	if w.mu.seg.size <= size {
 		return nil
 	}
-	return w.rotate(plan{size: size, most: size})
+	if err := w.rotate(plan{size: size, most: size}); err != nil {
+		return err
+	}
+	return w.awaitPending(0)
 }

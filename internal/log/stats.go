@@ -38,9 +38,9 @@ func (w *Writer) Stats() Stats {
 	for _, f := range w.mu.held {
 		s.BytesOnDisk += f.size
 	}
-	if w.mu.next != nil {
+	for _, seg := range w.mu.next {
 		s.FreeFiles++
-		s.BytesOnDisk += w.mu.next.size
+		s.BytesOnDisk += seg.size
 	}
 	return s
 }

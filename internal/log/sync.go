@@ -37,13 +37,15 @@ const (
 	// aheadPart is the part of the largest segment, as a divisor, that may be written before
 	// SyncAhead starts a sync.
 	aheadPart = 4
-	// preparePart is the part that may be written before it prepares the next segment. That
-	// waits for the device, while commits that do not wait fill this one.
+	// preparePart is the part that may be written before it prepares the next segments, and
+	// preparedMax is how many. That waits for the device, while commits that do not wait fill
+	// one segment after the other.
 	preparePart = 16
+	preparedMax = 2
 )
 
 // SyncAhead starts background jobs if much was written since the last sync began: a Sync, and
-// the preparation of the next segment. Commits
+// the preparation of the next segments. Commits
 // that do not wait for the device call it. Otherwise the next commit that does would sync
 // the whole segment at once.
 func (w *Writer) SyncAhead() {
@@ -53,7 +55,7 @@ func (w *Writer) SyncAhead() {
 	prepare := w.mu.unsynced > w.o.SegmentSizeMax/preparePart && w.mu.err == nil
 	w.mu.Unlock()
 	if prepare {
-		w.prepareAhead()
+		w.prepareAhead(preparedMax)
 	}
 	if !start {
 		return

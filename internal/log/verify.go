@@ -26,16 +26,21 @@ func Verify(o Options, spans []base.LogSpan, pass func() error) (records int64, 
 	return p.r.Records, nil
 }
 
-// Proven returns the writer's span, ended behind the last transaction known to
-// be on the device. That part stays readable even if the writer fails.
-func (w *Writer) Proven() base.LogSpan {
+// Proven returns the part of the writer's span from the segment first on, ended behind the
+// last transaction known to be on the device. That part stays readable even if the writer
+// fails.
+func (w *Writer) Proven(first base.SegmentRef) base.LogSpan {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	seg := w.mu.seg
 	if len(w.mu.pending) > 0 {
 		seg = w.mu.pending[0]
 	}
-	return base.LogSpan{First: w.first, Sealed: true,
+	if seg.ref.Number < first.Number { // what is not durable yet comes before it
+		at := startBoundaries(first.Salt).seal()
+		return base.LogSpan{First: first, Sealed: true, EndNumber: first.Number, End: at.offset, EndChain: at.chain}
+	}
+	return base.LogSpan{First: first, Sealed: true,
 		EndNumber: seg.ref.Number, End: seg.proven.offset, EndChain: seg.proven.chain}
 }
 

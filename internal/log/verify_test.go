@@ -17,9 +17,7 @@ func (d *workload) verify(disk vfs.FS) (int64, error) {
 	o, spans := d.o, append([]base.LogSpan(nil), d.spans...)
 	o.FS = disk
 	last := &spans[len(spans)-1]
-	first := last.First
-	*last = d.w.Proven()
-	last.First = first
+	*last = d.w.Proven(last.First)
 	return Verify(o, spans, func() error { return nil })
 }
 
@@ -46,7 +44,7 @@ func TestVerify_FindsWhatIsDurableAtAnyTime(t *testing.T) {
 func TestVerify_ReportsEveryChangedByte(t *testing.T) {
 	t.Parallel()
 	d := newMarkedLog(t, 40)
-	first, current, end := d.w.First().File, d.w.Current().File, d.w.Proven().End
+	first, current, end := d.w.First().File, d.w.Current().File, d.w.Proven(d.w.First()).End
 	if first == current {
 		t.Fatal("the test is to rotate")
 	}
@@ -65,7 +63,7 @@ func TestVerify_ReportsEveryChangedByte(t *testing.T) {
 func TestVerify_ReturnsTheErrorOfPass(t *testing.T) {
 	t.Parallel()
 	d := newMarkedLog(t, 3)
-	n, spans := 0, []base.LogSpan{d.w.Proven()}
+	n, spans := 0, []base.LogSpan{d.w.Proven(d.w.First())}
 	_, err := Verify(d.o, spans, func() error {
 		if n++; n == 2 {
 			return io.ErrClosedPipe
@@ -88,7 +86,7 @@ func TestHold_SegmentsStayUnchanged(t *testing.T) {
 		d.sync()
 	}
 	fill(3)
-	span := d.w.Proven()
+	span := d.w.Proven(d.w.First())
 	letGo, second := d.w.Hold(), d.w.Hold()
 	fill(1)
 	must(t, d.w.Release(d.w.Segment()))

@@ -40,6 +40,8 @@ type Writer struct {
 	prepareAt int64    // offset at which the next segment is prepared
 
 	failed atomic.Bool // set after mu.err
+	// unsaid is set when a full segment has become durable, which no frame may say yet.
+	unsaid atomic.Bool
 
 	// Guarded by mu itself.
 
@@ -58,8 +60,9 @@ type Writer struct {
 		pending   []*segment
 		ahead     bool // SyncAhead syncs
 		preparing bool
-		next      *segment // prepared, or nil
-		nextFile  uint64   // number of the next new file
+		wanted    int        // how many segments are to be prepared
+		next      []*segment // prepared, the next one first
+		nextFile  uint64     // number of the next new file
 
 		live  []segmentFile // ascending; the last one is seg
 		free  []segmentFile
@@ -132,7 +135,7 @@ func (w *Writer) Reserve(n int64) error {
 	}
 	if at <= w.limit {
 		w.prepareAt = never
-		w.prepareAhead()
+		w.prepareAhead(1)
 		return nil
 	}
 	return w.rotate(w.plan(need))
@@ -209,16 +212,23 @@ func (w *Writer) writeOut() error {
 	return nil
 }
 
-// enter makes seg the current segment. The caller holds the commit mutex.
-func (w *Writer) enter(seg *segment) {
+// enter makes seg the current segment. The one before becomes pending. enter returns how
+// many segments are. The caller holds the commit mutex.
+func (w *Writer) enter(seg *segment) (pending int) {
 	w.b.Switch(seg.ref.Salt, seg.aead)
 	w.limit = seg.limit()
 	w.end = boundary{offset: record.Start, chain: seg.ref.Salt}
 	w.prepareAt = record.Start + (seg.size-record.Start)/2
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if full := w.mu.seg; full != nil {
+		w.mu.stats.Rotations++
+		w.noteSyncLocked()
+		w.mu.pending = append(w.mu.pending, full)
+	}
 	w.mu.seg = seg
 	w.mu.live = append(w.mu.live, seg.inDirectory())
+	return len(w.mu.pending)
 }
 
 // never is an offset that no frame reaches.

@@ -23,7 +23,7 @@ const (
 	surplusPaceMax = 4
 	// freeRate is the speed of collection that is assumed before it was measured, in
 	// bytes a second.
-	freeRate = 32 << 20
+	freeRate = 128 << 20
 	// freeRateMax bounds the measured speed of collection, in bytes a second: a short
 	// moment says little about the next.
 	freeRateMax = 1 << 30
@@ -91,8 +91,8 @@ func (t *Throttle) SetDebt(debt int64, use Use) {
 	t.debt.Store(debt)
 	t.estimate.over.Store(p.collecting)
 	t.tableMax.Store(p.tableMax)
-	if t.nsPerKiB.Swap(p.nsPerKiB) > 0 && p.nsPerKiB == 0 {
-		t.forgive()
+	if old := t.nsPerKiB.Swap(p.nsPerKiB); p.nsPerKiB < old {
+		t.forgive(float64(p.nsPerKiB) / float64(old))
 	}
 }
 

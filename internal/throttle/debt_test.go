@@ -28,7 +28,12 @@ func TestDebt_WhatCommitsOweIsBoundedAndForgiven(t *testing.T) {
 	if owed := x.owed(); owed <= 0 || owed > owedMax {
 		t.Errorf("%v are owed, want up to %v", owed, owedMax)
 	}
-	x.forgive()
+	before := x.owed()
+	x.forgive(0.25)
+	if owed := x.owed(); owed > before/4 || owed < before/5 {
+		t.Errorf("%v are owed, want a quarter of %v", owed, before)
+	}
+	x.forgive(0)
 	if owed := x.owed(); owed > 0 {
 		t.Errorf("%v are owed for a delay that jobs have made up for", owed)
 	}
@@ -61,6 +66,45 @@ func TestDebt_ACancelledWaitOfValuesWrittenApartChargesNothing(t *testing.T) {
 	}
 	if owed := x.owed(); owed > owedMax/2 {
 		t.Errorf("%v are owed, want %v", owed, owedMax/2)
+	}
+}
+
+// Before collection was measured, commits are slowed down as on a slow device. What they
+// owe by then must not hold them up once it turns out to be fast.
+func TestDebt_CommitsOweLessOnceCollectionIsFaster(t *testing.T) {
+	t.Parallel()
+	x := newThrottle()
+	use := Use{Garbage: 30 << 20, All: 130 << 20}
+	x.SetDebt(0, use)
+	slow := x.nsPerKiB.Load()
+	x.owe(int64(time.Second))
+	x.freeNsPerKiB.Store(slow / 10)
+	x.SetDebt(0, use)
+	if owed := x.owed(); owed > 110*time.Millisecond || owed <= 0 {
+		t.Errorf("%v are owed, want 100ms of the second at a tenth of the rate", owed)
+	}
+	x.freeNsPerKiB.Store(slow)
+	x.SetDebt(0, use)
+	if owed := x.owed(); owed > 110*time.Millisecond {
+		t.Errorf("%v are owed, although only later commits must be slower", owed)
+	}
+}
+
+func TestThrottle_ASleepingCommitWakesWhenJobsHaveCaughtUp(t *testing.T) {
+	t.Parallel()
+	x := New(Options{MemtableSize: 1 << 20, Group: work.NewGroup(&work.Executor{}), Report: func(any) {},
+		Fill: func() state.Fill { return state.Fill{} }})
+	x.owe(int64(time.Minute))
+	woken := make(chan error)
+	go func() { woken <- x.sleep(t.Context(), time.Minute, 1<<40) }()
+	x.forgive(0)
+	select {
+	case err := <-woken:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the commit sleeps on")
 	}
 }
 

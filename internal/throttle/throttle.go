@@ -30,6 +30,8 @@ const (
 	// slowing down is never a stall.
 	waitMax   = 50 * time.Millisecond
 	waitBytes = 1 << 20
+	// napMax bounds the time after which a sleeping commit looks at what is still owed.
+	napMax = 10 * time.Millisecond
 	// owedMax bounds the time that commits owe, so that they do not pay long for
 	// a delay that jobs have made up for.
 	owedMax = 5 * time.Second
@@ -155,10 +157,13 @@ func (t *Throttle) owe(ns int64) time.Duration {
 	}
 }
 
-// forgive ends the payment for a delay that jobs have made up for.
-func (t *Throttle) forgive() {
-	if paidAt := t.paidAt.Load(); paidAt > work.Now() {
-		t.paidAt.CompareAndSwap(paidAt, 0)
+// forgive leaves a part of what commits owe, for a delay that jobs have made up for.
+func (t *Throttle) forgive(part float64) {
+	for now := work.Now(); ; {
+		paidAt := t.paidAt.Load()
+		if paidAt <= now || t.paidAt.CompareAndSwap(paidAt, now+int64(part*float64(paidAt-now))) {
+			return
+		}
 	}
 }
 
@@ -170,9 +175,18 @@ func (t *Throttle) owed() time.Duration {
 	return 0
 }
 
-// sleep sleeps, as long as it may before so many bytes are written.
+// sleep sleeps, as long as it may before so many bytes are written. It ends as soon as
+// everything is paid for: jobs may catch up meanwhile.
 func (t *Throttle) sleep(ctx context.Context, wait time.Duration, bytes int64) error {
-	return t.o.Group.Sleep(ctx, min(wait, waitMax*time.Duration(1+bytes/waitBytes)))
+	wait = min(wait, waitMax*time.Duration(1+bytes/waitBytes))
+	for wait > 0 {
+		nap := min(wait, napMax)
+		if err := t.o.Group.Sleep(ctx, nap); err != nil {
+			return err
+		}
+		wait = min(wait-nap, t.owed())
+	}
+	return nil
 }
 
 // pace returns how many nanoseconds a KiB has to wait.
