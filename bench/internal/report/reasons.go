@@ -20,7 +20,7 @@ const (
 	mixedGetReason = "Four busy goroutines and the compactions share two processors, so a read waits for its turn. " +
 		"The writers of LMDB and bbolt sleep on one lock and leave the processors to the readers."
 	mixedPutReason = "A put waits for a processor while flushes and compactions use both. " +
-		"Stores without background jobs pay more for each put, but the same for all."
+		"Stores without background jobs pay more for each put, but the same for all. Decisions 0044 and 0046 have the traces and what did not help."
 	slowBatchReason = "stoat compacts and collects garbage during the load, and throttles its writers to bound debt and garbage. " +
 		"Stores that postpone this work do not delay their writers now."
 	mappedReason = "stoat reads tables and value files through mappings, and the pages that reads and compactions touched count. They are clean pages that the system can take back. " +
@@ -38,7 +38,7 @@ const (
 	coldReason = "Nothing is cached at the start. A read fetches the index of a table, then its keys, then the value, one after the other. " +
 		"A B+tree of 4 KiB pages has its inner pages in memory after a few hundred reads."
 	aheadReason   = "stoat writes log segments ahead, so that a commit need not wait for the file system to record a new length. Those bytes count twice."
-	slowestReason = "A switch to a new log segment, or one slow sync of the device, delays every commit of that group."
+	slowestReason = "One slow sync of the device delays every commit that waits for it. While it lasts, other commits fill the log segments that are prepared, and then wait as well. Decision 0046 has the figures."
 	seekReason    = "A seek and its entries wait for memory again and again: each of fences, directory, keys and values says where the next is. " +
 		"The limits name the time of one such access. Decision 0019 has the experiments: longer first batches make short seeks slower, and prefetch instructions gained little."
 	scanReason = "The harness counts in both figures, see the limits. What remains is mostly the decoding of keys. " +
@@ -54,7 +54,7 @@ const (
 	besideReason = "The writer's flushes and merges share two processors with the reader. A reader that loses its processor waits for the time slice of another thread, 3 ms. " +
 		"Jobs yield every 256 entries."
 	throughCacheReason = "stoat writes values once, through the page cache, so that reads find them in memory. The limits name what the device takes that way, and directly. " +
-		"Decision 0014 has the experiment with direct writes: the first read of a value then takes 60 µs instead of 1 µs."
+		"Decision 0014 has the experiment with direct writes: the first read of a value then takes 60 µs instead of 1 µs. Decision 0008 has that of holes instead of collected files."
 	randomReason = "Neighbours in the order of keys lie far apart in a value file, as in the pages of a B+tree. Reading values in random order takes 2.7 times as long as in the order of the file, because the processor begins to prefetch anew in each page. " +
 		"The harness compares all bytes, see the limits. Decision 0019 has the experiments with pages touched ahead."
 	streamReason = "The target was set before iterators read ahead. Now an iterator asks for the values of many keys at once, and gets three quarters of what a parallel read gets from the same device."
