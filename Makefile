@@ -23,7 +23,7 @@ TIMEOUT ?= 4h
 PLATFORMS = darwin/arm64 freebsd/amd64 windows/amd64 linux/arm64
 
 .PHONY: help check fmt vet staticcheck layers cross test test-short \
-	race fuzz crash crash-twice faults bits salvage backup-damages kill powercut diskfull model timestamps isolation reads feeds crash-feeds followers nonces schedules stress large mutants s3store bench bench-guard compare cover
+	race fuzz crash crash-twice crash-log faults bits salvage backup-damages kill powercut diskfull model timestamps isolation reads feeds crash-feeds followers nonces schedules stress large mutants s3store bench bench-guard compare cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
@@ -84,6 +84,10 @@ crash: ## power cuts at every boundary: SEED, STATES
 crash-twice: STATES ?= 2000
 crash-twice: ## power cuts while opening after a power cut: SEED, STATES
 	$(call randomized,./tests/crash,TestCrashTwice,-stoat.states=$(STATES))
+
+crash-log: LIVES ?= 500
+crash-log: ## power cuts while full segments of the log are not durable: SEED, LIVES
+	$(call randomized,./tests/crash,TestPending_FullSegmentsMayBecomeDurableLater,-stoat.lives=$(LIVES))
 
 faults: STATES ?= 20000
 faults: ## failing calls of the file system, once and for good: SEED, STATES (-1: each call once)
