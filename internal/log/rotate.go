@@ -116,7 +116,7 @@ func (w *Writer) takeNext(p plan) (*segment, error) {
 	if len(w.mu.next) > 0 {
 		next := w.mu.next[0]
 		if next.limit()-record.Start >= p.need && next.size <= p.most {
-			w.mu.next = w.mu.next[1:]
+			w.mu.next, w.mu.tip = w.mu.next[1:], next.ref.Number
 			w.mu.Unlock()
 			return next, nil
 		}
@@ -126,11 +126,20 @@ func (w *Writer) takeNext(p plan) (*segment, error) {
 	}
 	unfit := w.mu.next
 	w.mu.next = nil
+	w.mu.preparing = true // no job prepares the same segment
 	w.mu.Unlock()
 	for _, seg := range unfit {
 		w.discard(seg)
 	}
-	return w.prepare(p)
+	next, err := w.prepare(p)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil {
+		w.mu.tip = next.ref.Number
+	}
+	w.mu.preparing = false
+	w.mu.changed.Broadcast()
+	return next, err
 }
 
 // prepareAhead starts a background job that prepares so many next segments, unless one
@@ -169,7 +178,7 @@ func (w *Writer) prepareWanted() {
 // as possible. One prepare runs at a time.
 func (w *Writer) prepare(p plan) (*segment, error) {
 	w.mu.Lock()
-	number := w.mu.seg.ref.Number + 1 + uint64(len(w.mu.next))
+	number := w.mu.tip + 1 + uint64(len(w.mu.next))
 	sparse := w.mu.meanSync > bulkSync || p.size > w.o.SegmentSizeMax // the latter: for one large record
 	least := segmentSize(p.need)
 	free, recycle := w.takeFreeLocked(max(least, p.size/4), p.most)

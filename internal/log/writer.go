@@ -61,6 +61,7 @@ type Writer struct {
 		ahead     bool // SyncAhead syncs
 		preparing bool
 		wanted    int        // how many segments are to be prepared
+		tip       uint64     // number of seg, or of the next one that a rotation has taken
 		next      []*segment // prepared, the next one first
 		nextFile  uint64     // number of the next new file
 
@@ -226,7 +227,7 @@ func (w *Writer) enter(seg *segment) (pending int) {
 		w.noteSyncLocked()
 		w.mu.pending = append(w.mu.pending, full)
 	}
-	w.mu.seg = seg
+	w.mu.seg, w.mu.tip = seg, seg.ref.Number
 	w.mu.live = append(w.mu.live, seg.inDirectory())
 	return len(w.mu.pending)
 }
