@@ -220,3 +220,35 @@ func TestProven_EndsInTheOldestSegmentThatIsNotDurable(t *testing.T) {
 	}
 	d.close()
 }
+
+// A job may prepare a segment after a rotation has taken one, and before that is the current
+// one.
+func TestPrepare_CountsTheSegmentThatARotationHasTaken(t *testing.T) {
+	t.Parallel()
+	d := newWorkload(t, 1)
+	d.runLate()
+	d.open()
+	d.w.prepareAhead(1)
+	d.runJobs()
+	between := false
+	d.disk.SetHook(func(op vfs.Op) {
+		if op.Kind == vfs.OpWrite && !between && len(d.w.mu.next) == 0 {
+			between = true
+			d.w.prepareAhead(preparedMax)
+			d.runJobs()
+		}
+	})
+	for d.w.Stats().Rotations < 4 {
+		d.append()
+		must(t, d.w.Flush())
+		d.flushed = d.built
+	}
+	d.disk.SetHook(nil)
+	if !between {
+		t.Fatal("no job ran within a rotation")
+	}
+	d.close()
+	if n, _, err := d.recovered(d.disk, d.spans); err != nil || n != d.built {
+		t.Fatalf("%d transactions, want %d: %v", n, d.built, err)
+	}
+}
