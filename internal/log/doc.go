@@ -52,10 +52,10 @@
 //
 // Recovery replays the spans and follows successors. It never appends to what it has read.
 // Recovery seals the newest span: the span then ends at the last transaction proven to be
-// on the device. The proof is a later frame. Recovery carries
-// the records behind the seal, in one segment or several, which it may have read only from the operating system's
-// memory. Create writes them again at the front of the new span and syncs them. Then one
-// manifest edit records the seal and the new span. So a loss below a seal is always
+// on the device. The proof is a later frame. Recovery carries the records behind the seal, in
+// one segment or several. It may have read them only from the operating system's memory.
+// Create writes them again at the front of the new span and syncs them. Then one manifest
+// edit records the seal and the new span. So a loss below a seal is always
 // corruption, even after a failed sync. The old tail stays unchanged until the edit is
 // durable.
 //

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/record"
@@ -22,6 +23,26 @@ func (d *workload) fillPending(n int) {
 	d.append()
 	must(d.t, d.w.Flush())
 	d.flushed = d.built
+}
+
+// holdJobs makes background jobs wait until the caller closes the channel.
+func (d *workload) holdJobs() (release chan struct{}) {
+	release = make(chan struct{})
+	d.o.Go = func(job func()) {
+		go func() {
+			<-release
+			job()
+		}()
+	}
+	return release
+}
+
+// write appends a transaction, while held jobs prepare no segment.
+func (d *workload) write() {
+	d.w.prepareAt = never
+	p := testPayload(d.built)
+	must(d.t, appendTx(d.w, p))
+	d.built++
 }
 
 func TestRotation_DoesNotWaitForTheDevice(t *testing.T) {
@@ -108,36 +129,24 @@ func TestSync_WaitsForTheSegmentsBefore(t *testing.T) {
 	d := newWorkload(t, 1)
 	fs := faultfs.New(d.disk)
 	d.o.FS = fs
-	begun, release := make(chan struct{}), make(chan struct{})
-	d.o.Go = func(job func()) {
-		go func() {
-			<-release
-			job()
-		}()
-	}
-	d.o.SegmentSizeMax = d.o.SegmentSizeMin // no job prepares a larger one
+	release := d.holdJobs()
 	d.open()
 	d.append()
 	must(t, d.w.Flush())
 	must(t, d.w.Sync())
 	full := d.o.path(d.w.Current().File)
-	d.w.prepareAt = never // the rotation makes the next segment itself
 	for d.w.Stats().Rotations == 0 {
-		p := testPayload(d.built)
-		must(t, d.w.Reserve(int64(len(p))))
-		d.w.Begin()
-		d.w.Write(p)
-		d.w.End()
-		d.built++
+		d.write()
 	}
 	must(t, d.w.Flush())
 	fs.Add(faultfs.Rule{Op: vfs.OpSyncData, Path: full})
 	synced := make(chan error)
-	go func() {
-		close(begun)
-		synced <- d.w.Sync()
-	}()
-	<-begun
+	go func() { synced <- d.w.Sync() }()
+	select {
+	case err := <-synced:
+		t.Fatalf("the sync of a commit does not wait for the segment before: %v", err)
+	case <-time.After(5 * time.Millisecond):
+	}
 	close(release)
 	if err := <-synced; !errors.Is(err, faultfs.ErrInjected) {
 		t.Fatalf("a segment before could not be synced, and the sync of a commit says %v", err)
@@ -151,32 +160,16 @@ func TestSync_WaitsForTheSegmentsBefore(t *testing.T) {
 func TestRotation_WaitsWhenManySegmentsArePending(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)
-	release := make(chan struct{})
-	d.o.Go = func(job func()) {
-		go func() {
-			<-release
-			job()
-		}()
-	}
-	d.o.SegmentSizeMax = d.o.SegmentSizeMin
+	release := d.holdJobs()
 	d.open()
-	write := func() {
-		p := testPayload(d.built)
-		d.w.prepareAt = never
-		must(t, d.w.Reserve(int64(len(p))))
-		d.w.Begin()
-		d.w.Write(p)
-		d.w.End()
-		d.built++
-	}
 	for d.w.Stats().Rotations < pendingMax {
-		write()
+		d.write()
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for d.w.Stats().Rotations == pendingMax {
-			write()
+			d.write()
 		}
 	}()
 	d.w.mu.Lock()
@@ -184,6 +177,11 @@ func TestRotation_WaitsWhenManySegmentsArePending(t *testing.T) {
 		t.Errorf("%d segments are pending, want %d", n, pendingMax)
 	}
 	d.w.mu.Unlock()
+	select {
+	case <-done:
+		t.Error("another rotation did not wait")
+	case <-time.After(5 * time.Millisecond):
+	}
 	close(release)
 	<-done
 	must(t, d.w.Close())

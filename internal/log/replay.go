@@ -47,7 +47,8 @@ type segmentReplay struct {
 
 // span replays one span and seals it if it is open.
 func (p *replay) span(s *base.LogSpan) error {
-	var unproven []*segmentReplay // from the last segment on that is known to be durable up to its start
+	// The newest segments. All before the first of them is known to be durable.
+	var unproven []*segmentReplay
 	for ref := s.First; ; {
 		limit := int64(-1)
 		if s.Sealed && ref.Number == s.EndNumber {
@@ -165,8 +166,8 @@ func (p *replay) endsEarly(st *segmentReplay) error {
 }
 
 // seal ends the newest span at the last place proven to be durable, and notes the tails to
-// carry from there. That place is in the first of the last segments. Nothing proves that this
-// segment is durable to its end, unless it is the only one.
+// carry from there. That place is in the first of the last segments: all before it is durable,
+// and no frame of the others says that they follow a durable one.
 func (p *replay) seal(s *base.LogSpan, last []*segmentReplay) {
 	newest := last[len(last)-1]
 	p.torn, p.last = newest.torn, newest.ref.Number
@@ -250,8 +251,8 @@ func (p *replay) inspect(sf *segmentFile) error {
 // inUse reports whether a segment with the header h has frames that a span must have
 // referred to.
 //
-// A segment before may lack a part as long as no frame says that it is durable. Then nothing
-// refers to the frames.
+// A power cut may take a part of the segments before, as long as no frame says that they are
+// durable. Then no span refers to the frames behind.
 func (o *Options) inUse(f vfs.File, size int64, h record.Header) (bool, error) {
 	aead, err := h.Open(o.Seal)
 	if err != nil {

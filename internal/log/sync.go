@@ -22,7 +22,8 @@ func (w *Writer) Sync() error {
 		if target.durable.Load() >= end.offset {
 			return nil
 		}
-		if len(w.mu.pending) > 0 && !mutant.On(mutant.SyncOvertakes) { // they come first, and target may be one of them
+		// Full segments come first, and target may be one of them.
+		if len(w.mu.pending) > 0 && !mutant.On(mutant.SyncOvertakes) {
 			w.mu.changed.Wait()
 			continue
 		}
@@ -45,14 +46,14 @@ const (
 )
 
 // SyncAhead starts background jobs if much was written since the last sync began: a Sync, and
-// the preparation of the next segments. Commits
-// that do not wait for the device call it. Otherwise the next commit that does would sync
-// the whole segment at once.
+// the preparation of the next segments. Commits that do not wait for the device call it.
+// Otherwise the next commit that does wait would sync the whole segment at once.
 func (w *Writer) SyncAhead() {
 	w.mu.Lock()
 	start := !w.mu.ahead && w.mu.unsynced > w.o.SegmentSizeMax/aheadPart && w.mu.err == nil
 	w.mu.ahead = w.mu.ahead || start
-	prepare := w.mu.unsynced > w.o.SegmentSizeMax/preparePart && w.mu.err == nil
+	prepare := w.mu.unsynced > w.o.SegmentSizeMax/preparePart && w.mu.err == nil &&
+		!w.mu.preparing && len(w.mu.next) < preparedMax
 	w.mu.Unlock()
 	if prepare {
 		w.prepareAhead(preparedMax)

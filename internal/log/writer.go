@@ -214,7 +214,7 @@ func (w *Writer) writeOut() error {
 }
 
 // enter makes seg the current segment. The one before becomes pending. enter returns how
-// many segments are. The caller holds the commit mutex.
+// many are pending. The caller holds the commit mutex.
 func (w *Writer) enter(seg *segment) (pending int) {
 	w.b.Switch(seg.ref.Salt, seg.aead)
 	w.limit = seg.limit()
