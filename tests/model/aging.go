@@ -52,10 +52,10 @@ type aging struct {
 	// master is the number of the current master key.
 	master int
 	size   int // of KEYS
-	// uses are the uses of files that were seen, by the salts of their keys. newest and before
-	// were the newest data keys at the last look and at the one before it.
-	uses           map[string]bool
-	newest, before int
+	// uses are the uses of files that were seen, by the salts of their keys. least was the
+	// newest data key when the database was last closed.
+	uses  map[string]bool
+	least int
 
 	spaces []*agingSpace
 	values int
@@ -114,6 +114,27 @@ func (l *aging) open() (err error) {
 	return l.lookAtKeys()
 }
 
+// reopen closes the database and opens it again. While it is closed, no job has got a key
+// for a file that it has not begun. So new files have at least the key that is now the newest.
+func (l *aging) reopen() error {
+	if err := l.db.Close(); err != nil {
+		return err
+	}
+	if err := l.lookAtKeys(); err != nil {
+		return err
+	}
+	b, err := testkit.ReadFile(l.disk, l.disk.Join(testkit.Dir, seal.KeysName))
+	if err != nil {
+		return err
+	}
+	info, err := seal.Inspect(b)
+	if err != nil {
+		return err
+	}
+	l.least = info.Count
+	return l.open()
+}
+
 func (l *aging) step() error {
 	switch l.rng.IntN(12) {
 	case 0:
@@ -121,10 +142,7 @@ func (l *aging) step() error {
 	case 1:
 		return l.replaceDataKey()
 	case 2:
-		if err := l.db.Close(); err != nil {
-			return err
-		}
-		return l.open()
+		return l.reopen()
 	case 3, 4:
 		l.clock.Ms.Add(l.rng.Int64N(12_000))
 		return l.look()
@@ -247,7 +265,7 @@ func (l *aging) replaceDataKey() error {
 	if err := l.db.Compact(context.Background(), stoat.CompactOptions{}); err != nil {
 		return err
 	}
-	// A job in the background may be making the key, and Compact does not wait for it.
+	// A background job may be making the key, and Compact does not wait for it.
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		grown, err := l.grown()
 		if err != nil {
@@ -266,16 +284,13 @@ func (l *aging) replaceDataKey() error {
 	return l.lookAtKeys()
 }
 
-// lookAtKeys demands that no file has got a data key that was not the newest two looks
-// before. At the last look, a job may have had the key and not the file yet. It looks at
-// files of all kinds.
+// lookAtKeys demands that no file has got a data key older than least. It looks at files of
+// all kinds.
 func (l *aging) lookAtKeys() error {
 	names, err := l.disk.List(testkit.Dir)
 	if err != nil {
 		return err
 	}
-	newest := l.before
-	l.before = l.newest
 	for _, name := range names {
 		b, err := testkit.ReadFile(l.disk, l.disk.Join(testkit.Dir, name))
 		if errors.Is(err, vfs.ErrNotExist) {
@@ -284,13 +299,6 @@ func (l *aging) lookAtKeys() error {
 		if err != nil {
 			return err
 		}
-		if name == seal.KeysName {
-			info, err := seal.Inspect(b)
-			if err != nil {
-				return err
-			}
-			l.newest = info.Count
-		}
 		refs, err := keysOf(name, b)
 		if err != nil {
 			return err
@@ -298,8 +306,8 @@ func (l *aging) lookAtKeys() error {
 		for _, ref := range refs {
 			if use := string(ref.Salt[:]); !l.uses[use] {
 				l.uses[use] = true
-				if int(ref.ID) < newest {
-					return fmt.Errorf("%s has data key %d, and %d was there before it", name, ref.ID, newest)
+				if int(ref.ID) < l.least {
+					return fmt.Errorf("%s has data key %d, and key %d was the newest before its use", name, ref.ID, l.least)
 				}
 			}
 		}
