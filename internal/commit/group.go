@@ -18,7 +18,7 @@ type group struct {
 	built     base.SeqNum // the newest commit in the log when the group was built
 	timeMs    uint64      // in the log with its members
 	sync      bool
-	mark      bool          // a member is a DB.Sync, or the sync made the segment before durable
+	mark      bool          // a member is a DB.Sync
 	refused   error         // why there is no memory for what the members write
 	published int64         // when it became visible, of work.Now
 	err       error         // set before done is closed
@@ -51,14 +51,17 @@ func (c *Committer) lead(ctx context.Context, own *Request) bool {
 		took := time.Since(started)
 		c.Counts.SyncTime.Add(took)
 		c.lastSync.Store(int64(took))
-		g.mark = g.mark || l.Unsaid()
 	}
 	c.publish(g)
 	if l := c.log.Load(); !g.sync && g.err == nil && l != nil {
 		l.SyncAhead()
 	}
-	if g.mark && g.err == nil {
+	switch {
+	case g.err != nil:
+	case g.mark:
 		c.Mark()
+	case g.sync:
+		c.markRotation()
 	}
 	ended := c.finish(g, own)
 	if !g.sync {

@@ -118,8 +118,24 @@ func (c *Committer) Mark() {
 	}
 	c.build.Lock()
 	defer c.build.Unlock()
+	c.markLocked(l)
+}
+
+// markRotation is Mark after a synced group, if a full segment has become durable and no
+// frame may say so. It does nothing while another leader builds a group: a later group marks.
+func (c *Committer) markRotation() {
+	l := c.log.Load()
+	if l == nil || !l.Unsaid() || mutant.On(mutant.NoMark) || !c.build.TryLock() {
+		return
+	}
+	defer c.build.Unlock()
+	c.markLocked(l)
+}
+
+// markLocked is Mark of l for callers that hold build.
+func (c *Committer) markLocked(l *log.Writer) {
 	if c.hasEarly() {
-		return // the group of the applied requests says it
+		return // the group of the applied requests marks
 	}
 	// Nothing is lost without it, and the next commit fails if the log cannot be
 	// written.

@@ -17,12 +17,12 @@
 //
 // A segment's header is durable before anything refers to it. The last frame
 // of a full segment names its successor (number, file, salt). The writer then goes
-// on in the successor, while a background job syncs the full segment. Until that
+// on in the successor, while a background job syncs the full segment. Until the job
 // has ended, frames of the successor have a durable field of 0. A sync of a commit
 // waits for the full segments before. So commits that are not synced do not wait
 // for the device, and the durable part of the log has no holes.
 //
-// A frame with another durable field proves the segments before its own. If
+// A frame with a durable field above 0 proves the segments before its own. If
 // anything of them is missing or broken, that is corruption.
 //
 // # Transactions
@@ -59,9 +59,9 @@
 // corruption, even after a failed sync. The old tail stays unchanged until the edit is
 // durable.
 //
-// Carried frames bear the early mark. A segment with other frames is corruption when no
-// span reaches it and it is not older than all spans. Then a reference to it was lost.
-// Recovery never treats such a segment as free.
+// Carried frames bear the early mark. A segment with other frames that have a durable field
+// above 0 is corruption when no span reaches it and it is not older than all spans. Then a
+// reference to it was lost. Recovery never treats such a segment as free.
 //
 // # Concurrency
 //

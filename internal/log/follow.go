@@ -164,7 +164,8 @@ func (f *Follower) damaged() error {
 
 // missing returns an error if a frame is lost. That is so if there is no frame where the
 // next one is expected, but a later one proves that it was written. The later one is in
-// this segment, or in a later segment, to which only the last frame of this one leads.
+// this segment, or in a later segment, to which only the last frame of this one leads. In a
+// later segment, only a frame with a durable field above 0 proves it.
 func (f *Follower) missing(size int64) error {
 	r := record.ContinueReader(f.file, size, f.ref.Salt, f.aead, f.r.Offset(), f.r.Chain())
 	r.Demand(f.sealed)

@@ -18,6 +18,7 @@ func (w *Writer) Mark() error {
 	if w.failed.Load() {
 		return w.Err()
 	}
+	w.unsaid.Store(false)
 	seg := w.mu.seg
 	durable := seg.durable.Load()
 	// Behind limit there is a mark already, and no room for another.
@@ -40,7 +41,7 @@ func (w *Writer) Mark() error {
 	return nil
 }
 
-// Unsaid reports whether a full segment has become durable since the last call. The frames
-// since the rotation may not say so. A commit that waited for that calls Mark. Otherwise
-// damage to the full segment would look like a torn tail until the next commit.
-func (w *Writer) Unsaid() bool { return w.unsaid.Load() && w.unsaid.Swap(false) }
+// Unsaid reports whether a full segment has become durable since the last Mark. It may be
+// that no frame since the rotation says so. A synced commit then calls Mark. Otherwise damage
+// to the full segment would look like a torn tail until the next commit.
+func (w *Writer) Unsaid() bool { return w.unsaid.Load() }

@@ -250,3 +250,110 @@ func TestPrepare_CountsTheSegmentThatARotationHasTaken(t *testing.T) {
 		t.Fatalf("%d transactions, want %d: %v", n, d.built, err)
 	}
 }
+
+// A full disk keeps Open from writing the unproven end of the log again. What leads to it must
+// then become durable with it.
+func TestSyncTail_SyncsTheFrameThatNamesTheSegmentOfTheTail(t *testing.T) {
+	t.Parallel()
+	d := newWorkload(t, 1)
+	d.runLate()
+	d.open()
+	for len(d.w.mu.pending) == 0 {
+		if d.append(); len(d.w.mu.pending) == 0 {
+			d.sync()
+		}
+	}
+	must(t, d.w.Flush())
+	killed := d.disk.Clone()
+	n, r, err := d.recovered(killed, d.spans)
+	if err != nil || n != d.built || len(r.carry) != 1 || r.carry[0].ref != d.w.Current() {
+		t.Fatalf("%d transactions, want %d, and only the segment behind the full one is carried: %+v: %v", n, d.built, r.carry, err)
+	}
+	o := d.o
+	o.FS = killed
+	must(t, SyncTail(o, r))
+	if n, _, err := d.recovered(killed.Crash(memfs.KeepNone, d.rng), d.spans); err != nil || n != d.built {
+		t.Fatalf("%d transactions after SyncTail and a power cut, want %d: %v", n, d.built, err)
+	}
+}
+
+func TestSyncAhead_TriesAPreparationThatFailedOnlyOnce(t *testing.T) {
+	t.Parallel()
+	d := newWorkload(t, 1)
+	fs := faultfs.New(d.disk)
+	d.o.FS = fs
+	d.open()
+	for d.w.mu.seg.size < d.o.SegmentSizeMax {
+		d.append()
+		must(t, d.w.Flush())
+	}
+	for _, seg := range d.w.mu.next {
+		d.w.discard(seg)
+	}
+	d.w.mu.next, d.w.mu.free = nil, nil
+	tries := 0
+	d.w.o.Go = func(job func()) {
+		if d.w.mu.preparing {
+			tries++
+		}
+		job()
+	}
+	fs.Add(faultfs.Rule{Op: vfs.OpCreate, Err: vfs.ErrNoSpace, Forever: true})
+	rotations := d.w.Stats().Rotations
+	calls := 0
+	for ; d.w.b.Offset()+8000 < d.w.limit; calls++ {
+		d.append()
+		must(t, d.w.Flush())
+		d.w.SyncAhead()
+	}
+	// Reserve tries once more, when half of the segment is full.
+	if calls < 20 || d.w.Stats().Rotations != rotations || tries == 0 || tries > 2 {
+		t.Errorf("%d preparations in %d calls within one segment, want one or two", tries, calls)
+	}
+	fs.Clear()
+	for d.w.Stats().Rotations == rotations {
+		d.append()
+	}
+	tries = 0
+	for d.w.Unsynced() <= d.o.SegmentSizeMax/preparePart {
+		d.append()
+		must(t, d.w.Flush())
+	}
+	if d.w.SyncAhead(); len(d.w.mu.next) != preparedMax {
+		t.Errorf("after a rotation, %d segments are prepared in %d tries, want %d", len(d.w.mu.next), tries, preparedMax)
+	}
+	d.close()
+}
+
+// Segments of large transactions are limited by their bytes.
+func TestRotation_WaitsWhenLargeSegmentsArePending(t *testing.T) {
+	t.Parallel()
+	d := newWorkload(t, 1)
+	release := d.holdJobs()
+	d.open()
+	large := func() {
+		d.w.prepareAt = never
+		must(t, appendTx(d.w, make([]byte, 2*d.o.SegmentSizeMax)))
+		must(t, d.w.Flush())
+	}
+	large()
+	large()
+	d.w.mu.Lock()
+	if n := len(d.w.mu.pending); n != 2 {
+		t.Errorf("%d segments are pending, want the first one and one large one", n)
+	}
+	d.w.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		large()
+	}()
+	select {
+	case <-done:
+		t.Error("a third large segment did not wait")
+	case <-time.After(5 * time.Millisecond):
+	}
+	close(release)
+	<-done
+	must(t, d.w.Close())
+}

@@ -21,6 +21,9 @@ type Recovered struct {
 	free     []segmentFile
 	junk     []segmentFile // files without a header, not worth keeping
 	carry    []tail        // in order, without empty ones
+	// unproven are the segments that no frame behind them says to be durable. A tail ends in
+	// the last of them.
+	unproven []base.SegmentRef
 }
 
 // Unproven reports whether Recover replayed transactions that are not known to

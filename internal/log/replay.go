@@ -166,14 +166,15 @@ func (p *replay) endsEarly(st *segmentReplay) error {
 }
 
 // seal ends the newest span at the last place proven to be durable, and notes the tails to
-// carry from there. That place is in the first of the last segments: all before it is durable,
-// and no frame of the others says that they follow a durable one.
+// carry from there. That place is in the first of the last segments: all before it is durable.
+// No frame of the others says that the segments before them are.
 func (p *replay) seal(s *base.LogSpan, last []*segmentReplay) {
 	newest := last[len(last)-1]
 	p.torn, p.last = newest.torn, newest.ref.Number
 	at := last[0].bounds.seal()
 	s.Sealed, s.EndNumber, s.End, s.EndChain = true, last[0].ref.Number, at.offset, at.chain
 	for i, st := range last {
+		p.r.unproven = append(p.r.unproven, st.ref)
 		if i > 0 {
 			at = startBoundaries(st.ref.Salt).seal()
 		}
@@ -238,7 +239,7 @@ func (p *replay) inspect(sf *segmentFile) error {
 		case err != nil:
 			return err
 		case mutant.On(mutant.IgnoreUnreferenced):
-		case used && p.torn != nil && h.Number == p.last+1:
+		case used && p.torn != nil && h.Number > p.last:
 			return p.torn
 		case used:
 			return base.Corrupt(0, "segment in use", fmt.Sprintf("number %d", h.Number),

@@ -39,13 +39,14 @@ func (w *Writer) plan(need int64) plan {
 }
 
 // pendingMax is the number of full segments that may be on their way to the device. A
-// writer that is further ahead waits.
+// writer that is further ahead waits. Together they have at most as many bytes as pendingMax
+// segments of the largest size, unless there is only one.
 const pendingMax = 4
 
 // rotate moves to the next segment, and leaves it to a background job to make the current
 // one durable. A failure before the Next frame is begun changes nothing.
 func (w *Writer) rotate(p plan) error {
-	if err := w.awaitPending(pendingMax - 1); err != nil {
+	if err := w.awaitPending(); err != nil {
 		return err
 	}
 	next, err := w.takeNext(p)
@@ -67,14 +68,25 @@ func (w *Writer) rotate(p plan) error {
 	return w.Err()
 }
 
-// awaitPending waits until at most so many full segments are not durable.
-func (w *Writer) awaitPending(most int) error {
+// awaitPending waits until the current segment may become pending.
+func (w *Writer) awaitPending() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.mu.pending) > most && w.mu.err == nil {
+	for w.manyPendingLocked() && w.mu.err == nil {
 		w.mu.changed.Wait()
 	}
 	return w.mu.err
+}
+
+// manyPendingLocked reports whether the current segment would be too much beside those that
+// are pending.
+func (w *Writer) manyPendingLocked() bool {
+	bytes := w.b.Offset()
+	for _, seg := range w.mu.pending {
+		bytes += seg.flushed.offset
+	}
+	n := len(w.mu.pending)
+	return n >= pendingMax || n > 0 && bytes > pendingMax*w.o.SegmentSizeMax
 }
 
 // syncPending makes full segments durable, one after the other, until there is none.
@@ -142,8 +154,9 @@ func (w *Writer) takeNext(p plan) (*segment, error) {
 	return next, err
 }
 
-// prepareAhead starts a background job that prepares so many next segments, unless one
-// runs. If the job fails, the rotation tries again and reports the error.
+// prepareAhead starts a background job that prepares segments until there are as many as
+// wanted, unless such a job runs. If the job fails, the rotation tries again and reports the
+// error.
 func (w *Writer) prepareAhead(wanted int) {
 	w.mu.Lock()
 	w.mu.wanted = wanted
@@ -164,6 +177,7 @@ func (w *Writer) prepareWanted() {
 		seg, err := w.prepare(p)
 		w.mu.Lock()
 		if err != nil {
+			w.mu.unprepared = true
 			break
 		}
 		w.mu.next = append(w.mu.next, seg)
@@ -246,8 +260,7 @@ func (w *Writer) keepFree(f segmentFile) {
 }
 
 // Shrink moves to a segment of the smallest size if the current one is larger.
-// After Release and Close have freed the rest, an idle database is small. Shrink waits until
-// everything before is durable.
+// After Release and Close have freed the rest, an idle database is small.
 func (w *Writer) Shrink() error {
 	if err := w.Err(); err != nil {
 		return err
@@ -256,8 +269,5 @@ func (w *Writer) Shrink() error {
 	if w.mu.seg.size <= size {
 		return nil
 	}
-	if err := w.rotate(plan{size: size, most: size}); err != nil {
-		return err
-	}
-	return w.awaitPending(0)
+	return w.rotate(plan{size: size, most: size})
 }

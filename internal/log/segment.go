@@ -32,8 +32,9 @@ type segment struct {
 	// was lost. prepare opens them before the first frame is written.
 	lanes [lanes]vfs.File
 
-	// durable is the offset below which everything is known to be on the device.
-	// It changes under Writer.mu.
+	// durable is the offset below which everything is known to be on the device. It is 0
+	// while that is not known of the segments before. Once the segment is the current one, it
+	// changes under Writer.mu.
 	durable atomic.Int64
 
 	announced bool // WillWrite was called; guarded by the caller's commit mutex

@@ -38,9 +38,9 @@ const (
 	// aheadPart is the part of the largest segment, as a divisor, that may be written before
 	// SyncAhead starts a sync.
 	aheadPart = 4
-	// preparePart is the part that may be written before it prepares the next segments, and
-	// preparedMax is how many. That waits for the device, while commits that do not wait fill
-	// one segment after the other.
+	// preparePart is the part that may be written before SyncAhead prepares the next segments,
+	// and preparedMax is how many. A preparation waits for the device, while commits that do
+	// not wait fill one segment after the other.
 	preparePart = 16
 	preparedMax = 2
 )
@@ -53,7 +53,7 @@ func (w *Writer) SyncAhead() {
 	start := !w.mu.ahead && w.mu.unsynced > w.o.SegmentSizeMax/aheadPart && w.mu.err == nil
 	w.mu.ahead = w.mu.ahead || start
 	prepare := w.mu.unsynced > w.o.SegmentSizeMax/preparePart && w.mu.err == nil &&
-		!w.mu.preparing && len(w.mu.next) < preparedMax
+		!w.mu.preparing && !w.mu.unprepared && len(w.mu.next) < preparedMax
 	w.mu.Unlock()
 	if prepare {
 		w.prepareAhead(preparedMax)
@@ -112,7 +112,7 @@ func (w *Writer) noteSyncLocked() {
 }
 
 // syncAll writes out what has been built and makes all of the current segment
-// durable. The caller holds the commit mutex.
+// durable. The segments before are durable. The caller holds the commit mutex.
 func (w *Writer) syncAll() error {
 	if err := w.Flush(); err != nil {
 		return err

@@ -40,15 +40,15 @@ type Writer struct {
 	prepareAt int64    // offset at which the next segment is prepared
 
 	failed atomic.Bool // set after mu.err
-	// unsaid is set when a full segment has become durable, which no frame may say yet.
+	// unsaid is set when a full segment has become durable, and perhaps no frame says so yet.
 	unsaid atomic.Bool
 
 	// Guarded by mu itself.
 
 	mu struct {
 		sync.Mutex
-		// changed is broadcast when a lane becomes idle, when a segment has
-		// been prepared, when SyncAhead ends, and when the writer fails.
+		// changed is broadcast when a lane becomes idle, when a segment has been prepared, when
+		// a full segment has become durable, when SyncAhead ends, and when the writer fails.
 		changed *sync.Cond
 
 		err error
@@ -60,10 +60,13 @@ type Writer struct {
 		pending   []*segment
 		ahead     bool // SyncAhead syncs
 		preparing bool
-		wanted    int        // how many segments are to be prepared
-		tip       uint64     // number of seg, or of the next one that a rotation has taken
-		next      []*segment // prepared, the next one first
-		nextFile  uint64     // number of the next new file
+		// unprepared is set when a background job could not prepare a segment, until the next
+		// rotation.
+		unprepared bool
+		wanted     int        // how many segments are to be prepared
+		tip        uint64     // number of seg, or of the next one that a rotation has taken
+		next       []*segment // prepared, the next one first
+		nextFile   uint64     // number of the next new file
 
 		live  []segmentFile // ascending; the last one is seg
 		free  []segmentFile
@@ -119,9 +122,8 @@ func (w *Writer) Err() error {
 
 // Reserve makes sure that the caller can begin and end one record of n payload
 // bytes without more disk space and without another segment. It may move to
-// the next segment, after writing and syncing what was built before. If making
-// a segment fails, for example with vfs.ErrNoSpace, the log is unchanged and a later
-// Reserve may succeed.
+// the next segment, after writing what was built before. If making a segment fails,
+// for example with vfs.ErrNoSpace, the log is unchanged and a later Reserve may succeed.
 func (w *Writer) Reserve(n int64) error {
 	if w.failed.Load() {
 		return w.Err()
@@ -228,6 +230,7 @@ func (w *Writer) enter(seg *segment) (pending int) {
 		w.mu.pending = append(w.mu.pending, full)
 	}
 	w.mu.seg, w.mu.tip = seg, seg.ref.Number
+	w.mu.unprepared = false
 	w.mu.live = append(w.mu.live, seg.inDirectory())
 	return len(w.mu.pending)
 }

@@ -154,8 +154,7 @@ const (
 	NoSync Name = "no-sync"
 	// NoDirSync: a directory is not synced after its entries changed.
 	NoDirSync Name = "no-dir-sync"
-	// NoRotationSync: a full segment is not synced before its successor receives
-	// its first frame.
+	// NoRotationSync: a full segment is not synced, and counts as durable.
 	NoRotationSync Name = "no-rotation-sync"
 	// SyncOvertakes: a commit is durable before the full segments before it.
 	SyncOvertakes Name = "sync-overtakes"
