@@ -26,7 +26,10 @@ type logReader struct {
 	// successors are segments that a segment before them named.
 	successors map[uint64]base.SegmentRef // by file
 	done       map[uint64]uint64          // the numbers of segments that were read, by file
-	deletions  []rangedel.Deletion
+	// last is the newest transaction of the segments that were read, 0 if a loss behind it was
+	// reported.
+	last      base.SeqNum
+	deletions []rangedel.Deletion
 }
 
 // A segment is a use of a log file.
@@ -251,6 +254,9 @@ func (r *logReader) lose(p *gap, end int64, before base.SeqNum) {
 	if p.at < 0 {
 		return
 	}
+	if before == 0 {
+		r.last = 0
+	}
 	text := "lost are transactions"
 	if p.after > 0 {
 		text += fmt.Sprintf(" after version %d", p.after)
@@ -265,6 +271,17 @@ func (r *logReader) lose(p *gap, end int64, before base.SeqNum) {
 		r.s.report.lose(Loss{File: p.g.name, Offset: p.at, Length: end - p.at, Err: fmt.Errorf("%w; %s", err, text)})
 	}
 	p.at = -1
+}
+
+// loseBefore reports the transactions that are missing between the segments before g and its
+// first transaction. The end of a segment may look as if nothing had been written there.
+func (r *logReader) loseBefore(g *segment, first base.SeqNum) {
+	last := max(r.last, r.s.state.FlushedSeq)
+	if !r.s.known || r.last == 0 || first <= last+1 {
+		return
+	}
+	err := base.Corrupt(-1, "first transaction", uint64(first), uint64(last+1))
+	r.s.report.lose(Loss{File: g.name, Offset: -1, Err: fmt.Errorf("%w; lost are transactions after version %d before version %d", base.InFile(err, g.name), last, first)})
 }
 
 // records reads the records of in. A gap counts as a loss if something proves that it was
@@ -311,8 +328,11 @@ func (r *logReader) records(g *segment, in *record.Reader) (frames int, err erro
 				return frames, err
 			}
 			if seq > 0 {
+				if p.at < 0 && p.after == 0 {
+					r.loseBefore(g, seq)
+				}
 				r.lose(&p, rec.Offset, seq)
-				p.after = seq
+				p.after, r.last = seq, max(r.last, seq)
 			}
 		}
 	}

@@ -191,6 +191,42 @@ func TestSalvage_ListsValuesThatAreLost(t *testing.T) {
 	}
 }
 
+// Zeros at the end of a segment look as if nothing had been written there. What follows in the
+// next segment shows that transactions are missing.
+func TestSalvage_ReportsTransactionsThatAreMissingBetweenSegmentsOfTheLog(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
+	testkit.Must(t, err)
+	testkit.SetKeys(t, db, 0, 3000, 400, 1) // several segments, and no flush
+	killed := disk.Clone()
+	testkit.Must(t, db.Close())
+	names, err := killed.List(testkit.Dir)
+	testkit.Must(t, err)
+	var logs []string
+	for _, name := range names {
+		if strings.HasSuffix(name, ".log") {
+			logs = append(logs, killed.Join(testkit.Dir, name))
+		}
+	}
+	if len(logs) < 3 {
+		t.Fatalf("the log has only the files %q", logs)
+	}
+	content, err := testkit.ReadFile(killed, logs[0])
+	testkit.Must(t, err)
+	clear(content[len(content)/2:])
+	testkit.Must(t, testkit.WriteFile(killed, logs[0], content))
+	report, err := stoat.Salvage(t.Context(), testkit.Dir, rescued, stoat.SalvageOptions{FS: killed})
+	testkit.Must(t, err)
+	const most, least = 2900, 2000
+	if len(report.Lost) != 1 || report.Entries > most || report.Entries < least {
+		t.Fatalf("a part of one segment is gone: %d losses, %d entries: %+v", len(report.Lost), report.Entries, report)
+	}
+	if l := report.Lost[0]; !errors.Is(l.Err, stoat.ErrCorrupt) || !strings.Contains(l.Err.Error(), "lost are transactions after version") || !strings.HasSuffix(l.File, ".log") {
+		t.Errorf("the loss is %+v", l)
+	}
+}
+
 func TestSalvage_RefusesWhatItCannotDo(t *testing.T) {
 	t.Parallel()
 	disk := rich(t, testkit.Keys, true)
