@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -87,6 +90,42 @@ func TestDurableMark_DamageToTheLastCommitIsNoticedAfterSync(t *testing.T) {
 		testkit.Must(t, commitValue(db, "by the next sync", stoat.WithDurability(stoat.Buffered)))
 		testkit.Must(t, db.Sync())
 		wantNoticed(t, disk, "by the next sync", "a commit that was buffered")
+		testkit.Must(t, db.Close())
+	})
+}
+
+// The frames of a commit are built before the full segment that it waits for is durable. So
+// they do not prove that segment, and the commit marks the log when it is synced.
+func TestDurableMark_DamageToAFullSegmentIsNoticedAfterTheCommitThatWaitedForIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		disk := memfs.New()
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
+		testkit.Must(t, err)
+		const early = "in the segment that becomes full"
+		testkit.Must(t, commitValue(db, early, stoat.WithDurability(stoat.Buffered)))
+		full, _ := placeInLog(t, disk, early)
+		var next atomic.Pointer[string]
+		built := make(chan struct{})
+		var once sync.Once
+		disk.SetHook(func(op vfs.Op) {
+			switch path := next.Load(); {
+			case op.Kind == vfs.OpSyncData && op.Path == full:
+				<-built
+			case op.Kind == vfs.OpWrite && path != nil && op.Path == *path:
+				once.Do(func() { close(built) })
+			}
+		})
+		const keys = 700
+		testkit.SetKeys(t, db, 0, keys, 400, 1) // more than a segment
+		path, _ := placeInLog(t, disk, string(testkit.Key(keys-1)))
+		if path == full {
+			t.Fatal("the first segment is not full")
+		}
+		next.Store(&path)
+		testkit.Must(t, commitValue(db, "synced"))
+		disk.SetHook(nil)
+		wantNoticed(t, disk, early, "a segment that is full")
 		testkit.Must(t, db.Close())
 	})
 }
