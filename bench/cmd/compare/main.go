@@ -5,7 +5,7 @@
 //	compare -quick                     a first impression, within ten minutes
 //	compare -smoke                     a correctness check, without useful figures
 //	compare -only stoat,lmdb,get,128   some stores, workloads and datasets
-//	compare -report results -docs ../docs/benchmarks.md -readme ../README.md
+//	compare -report results -docs ../docs/benchmarks.md -readme ../README.md -agreement results/agreement.md
 //
 // Each result is written to disk at once. An interrupted run resumes when it is
 // started again with the same flags, by the same revision on the same machine.
@@ -51,19 +51,20 @@ func exit(err error) {
 
 // flags are what the user asked for.
 type flags struct {
-	only    string
-	quick   bool
-	smoke   bool
-	repeats int
-	dir     string
-	scale   float64
-	out     string
-	fresh   bool
-	budget  time.Duration
-	report  string
-	docs    string
-	readme  string
-	list    bool
+	only      string
+	quick     bool
+	smoke     bool
+	repeats   int
+	dir       string
+	scale     float64
+	out       string
+	fresh     bool
+	budget    time.Duration
+	report    string
+	docs      string
+	readme    string
+	agreement string
+	list      bool
 }
 
 const (
@@ -86,6 +87,7 @@ func parse(args []string) (flags, error) {
 	set.StringVar(&f.report, "report", "", "measure nothing; write the reports of this results `file`, or of the newest one in this directory")
 	set.StringVar(&f.docs, "docs", "", "with -report: also replace the figures between the marks of this `document`")
 	set.StringVar(&f.readme, "readme", "", "with -report: also replace the few figures of this front `page`")
+	set.StringVar(&f.agreement, "agreement", "", "with -report: also write this `page` about how the verdicts agree with those of the last run of an earlier day")
 	set.BoolVar(&f.list, "list", false, "list the stores, workloads and datasets, and exit")
 	set.Usage = func() {
 		fmt.Fprint(set.Output(), "Compare stoat with other embedded stores, and write the results and reports.\n\nUsage: compare [flags]\n\n")

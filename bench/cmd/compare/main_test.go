@@ -179,6 +179,38 @@ func TestReadme_FiguresAndLossesAreThoseOfTheNewestRecord(t *testing.T) {
 	}
 }
 
+func TestAgreement_IsThatOfTheNewestRecordAndOfTheDayBefore(t *testing.T) {
+	t.Parallel()
+	rec, base := newestRecord(t)
+	want := filepath.Join(t.TempDir(), "agreement.md")
+	if err := writeAgreement(want, base, rec); err != nil {
+		t.Fatal(err)
+	}
+	written, err := os.ReadFile(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := os.ReadFile(filepath.Join("..", "..", resultsDir, "agreement.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(written, kept) {
+		t.Error("the page of agreement differs from the records: run `make docs`")
+	}
+}
+
+func TestAgreement_NeedsARunOfAnEarlierDay(t *testing.T) {
+	t.Parallel()
+	path := recordWith(t, workload.OK)
+	page := filepath.Join(filepath.Dir(path), "agreement.md")
+	if err := run(context.Background(), []string{"-report", path, "-agreement", page}); err == nil {
+		t.Error("one run agrees with itself")
+	}
+	if _, err := os.Stat(page); err == nil {
+		t.Error("the page was written")
+	}
+}
+
 // between returns the generated part of the document.
 func between(t *testing.T, document string) string {
 	t.Helper()

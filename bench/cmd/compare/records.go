@@ -89,6 +89,13 @@ func newest(dir string, matches func(*comparison.Record) bool) string {
 	return found
 }
 
+// earlierDay returns the path, without suffix, of the newest record in dir that began on an
+// earlier day than rec, or "".
+func earlierDay(dir string, rec *comparison.Record) string {
+	day := func(r *comparison.Record) string { return r.Settings.Began.Format(time.DateOnly) }
+	return newest(dir, func(r *comparison.Record) bool { return day(r) < day(rec) })
+}
+
 // freeName returns base, or base with a number if results of that name exist.
 func freeName(base string) string {
 	name := base

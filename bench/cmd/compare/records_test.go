@@ -43,6 +43,25 @@ func TestNewest_IsTheRecordThatBeganLast(t *testing.T) {
 	}
 }
 
+func TestEarlierDay_PassesOverRunsOfTheSameDay(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	noon := func(day int) int64 { return time.Date(2026, 1, day, 12, 0, 0, 0, time.Local).Unix() }
+	for name, second := range map[string]int64{"a": noon(1), "b": noon(3), "b-2": noon(3) + 60, "c": noon(5)} {
+		recordOn(t, filepath.Join(dir, name+recordSuffix), second)
+	}
+	for second, want := range map[int64]string{noon(1): "", noon(3) + 60: "a", noon(5): "b-2"} {
+		rec := &comparison.Record{Settings: comparison.Settings{Began: time.Unix(second, 0)}}
+		got := earlierDay(dir, rec)
+		if want != "" {
+			want = filepath.Join(dir, want)
+		}
+		if got != want {
+			t.Errorf("before second %d there is %q, want %q", second, got, want)
+		}
+	}
+}
+
 func TestFreeName_LeavesEarlierResultsAlone(t *testing.T) {
 	t.Parallel()
 	base := filepath.Join(t.TempDir(), "day")

@@ -32,10 +32,31 @@ func reportOnly(f flags) error {
 			return err
 		}
 	}
+	if f.agreement != "" {
+		if err := writeAgreement(f.agreement, base, rec); err != nil {
+			return err
+		}
+	}
 	if f.readme == "" {
 		return nil
 	}
 	return updateDocument(f.readme, filepath.Join(filepath.Dir(f.readme), "docs", "benchmarks.md"), rec, report.SpliceFigures)
+}
+
+// writeAgreement writes how the verdicts of rec, whose results are at base, agree with those
+// of the run before.
+func writeAgreement(path, base string, rec *comparison.Record) error {
+	before := earlierDay(filepath.Dir(base), rec)
+	if before == "" {
+		return fmt.Errorf("%s has no results of an earlier day than %s", filepath.Dir(base), filepath.Base(base))
+	}
+	earlier, err := comparison.Read(before + recordSuffix)
+	if err != nil {
+		return err
+	}
+	return writeReport(path, rec, func(w io.Writer, rec *comparison.Record) error {
+		return report.Agreement(w, earlier, rec)
+	})
 }
 
 // updateDocument puts figures of rec into the document at path, with a relative

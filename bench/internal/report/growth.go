@@ -54,6 +54,17 @@ func growthSection() Section {
 			row("bytes written per user byte, settled", "settled_written_per_user_byte", ratio(1)),
 			row("load, peak anonymous MB", "load_peak_anon_mb", absolute(268.4)))
 	}
+	// A key costs at most half more than in a small database.
+	small := func(metric string) baseline {
+		return baseline{name: "figure at 2 M", Workload: "scale", Metric: metric, Data: "128-2m"}
+	}
+	grown := func(label, metric string) Row {
+		return Row{Label: "50 M, to 2 M: " + label, Workload: "scale", Data: "128-50m", Metric: metric, Target: own(1.5, small(metric))}
+	}
+	rate := grown("load, k keys/s", "load_keys_per_s").with(own(0.67, small("load_keys_per_s"))).scaled(1e-3)
+	rate.Higher = true
+	s.Rows = append(s.Rows, rate, grown("get, 1 goroutine, ns", "get_1_ns"), grown("get, 16 goroutines, ns", "get_16_ns"),
+		grown("first scan, whole values, ns per key", "scan_whole_ns"))
 	return s
 }
 

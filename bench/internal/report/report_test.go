@@ -234,7 +234,7 @@ func TestSections_EveryRowNamesAMetricOfItsWorkload(t *testing.T) {
 				t.Errorf("%s, %s: the row is listed twice", s.Title, row.Label)
 			}
 			seen[row] = true
-			if row.Target.Kind == Own && baselines[row.Metric].Metric == "" {
+			if row.Target.Kind == Own && row.Target.Base.Metric == "" {
 				t.Errorf("%s: no figure of its own to compare it with", row.Label)
 			}
 		}

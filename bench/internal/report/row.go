@@ -1,6 +1,9 @@
 package report
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // A Row is one line of the comparison: a metric of a workload on a dataset.
 type Row struct {
@@ -24,6 +27,7 @@ type Row struct {
 type Target struct {
 	Kind  TargetKind
 	Bound float64
+	Base  baseline // of the kind Own
 }
 
 // TargetKind says which figure the bound of a target limits.
@@ -36,17 +40,16 @@ const (
 	Ratio
 	// Absolute: stoat's figure.
 	Absolute
-	// Own: stoat's figure divided by its own figure of the row in baselines.
+	// Own: stoat's figure divided by its own figure in another row, the Base.
 	Own
 )
 
-func ratio(bound float64) Target    { return Target{Ratio, bound} }
-func absolute(bound float64) Target { return Target{Absolute, bound} }
-func own(bound float64) Target      { return Target{Own, bound} }
+func ratio(bound float64) Target              { return Target{Kind: Ratio, Bound: bound} }
+func absolute(bound float64) Target           { return Target{Kind: Absolute, Bound: bound} }
+func own(bound float64, base baseline) Target { return Target{Own, bound, base} }
 
 // text writes the target for a row.
-// base names the row that an own target compares with.
-func (t Target) text(higher bool, base string) string {
+func (t Target) text(higher bool) string {
 	sign := "≤"
 	if higher {
 		sign = "≥"
@@ -57,40 +60,31 @@ func (t Target) text(higher bool, base string) string {
 	case Absolute:
 		return fmt.Sprintf("%s %g", sign, t.Bound)
 	case Own:
-		return fmt.Sprintf("%s %g × its %s", sign, t.Bound, base)
+		return fmt.Sprintf("%s %g × its %s", sign, t.Bound, t.Base.name)
 	}
 	return ""
 }
 
 // A baseline is a row of stoat that another row's target compares with.
 type baseline struct {
-	Workload, Metric string
 	name             string
+	Workload, Metric string
+	Data             string // empty for the dataset of the other row
 }
 
-// baselines maps a metric with a target of the kind Own to the row it is
-// compared with, on the same dataset.
-var baselines = map[string]baseline{
-	"fresh_get_1_ns":  {"get", "get_1_ns", "settled figure"},
-	"fresh_get_16_ns": {"get", "get_16_ns", "settled figure"},
-	"fresh_whole_ns":  {"scan", "scan_whole_ns", "settled figure"},
-	"fresh_seek_1_ns": {"seek", "seek_1_ns", "settled figure"},
-	"all_whole_ns":    {"scan", "scan_whole_ns", "iterator"},
-
-	"batch_keys_per_s":     {"batch", "applied_keys_per_s", "transactions"},
-	"cold_stream_mb_per_s": {"cold-scan", "cold_scan_mb_per_s", "iterator"},
-	"many_us":              {"many", "one_by_one_us", "gets"},
-	"cold_many_us":         {"cold-many", "cold_one_by_one_us", "gets"},
+// settled returns the baseline of a row that was measured right after the load.
+func settled(workload, metric string) baseline {
+	return baseline{name: "settled figure", Workload: workload, Metric: metric}
 }
 
 // baselineOf returns the row that the target of row compares with, in its unit.
 func baselineOf(row Row) Row {
-	b := baselines[row.Metric]
-	return Row{Workload: b.Workload, Metric: b.Metric, Data: row.Data, Factor: row.Factor}
+	b := row.Target.Base
+	return Row{Workload: b.Workload, Metric: b.Metric, Data: cmp.Or(b.Data, row.Data), Factor: row.Factor}
 }
 
 // targetText writes the target of the row.
-func (r Row) targetText() string { return r.Target.text(r.Higher, baselines[r.Metric].name) }
+func (r Row) targetText() string { return r.Target.text(r.Higher) }
 
 // A Section is a group of rows.
 type Section struct {
@@ -104,6 +98,7 @@ type bounds struct {
 	loadRate, p99, writeAmp, anon, size  Target
 	get1, get16, scan, keys, seek1, seek Target
 	ends, firstEnds                      Target
+	longest                              Target
 }
 
 // Sections returns the rows of every report, with the targets of the project.
@@ -113,16 +108,19 @@ func Sections() []Section {
 			ratio(2), ratio(1), absolute(2.6), absolute(160), ratio(1.02),
 			ratio(0.50), ratio(0.55), ratio(0.70), ratio(0.30), ratio(0.50), ratio(0.60),
 			ratio(0.60), ratio(1.2),
+			absolute(100),
 		}),
 		sizedSection("1k", "1 KiB × 1 M", bounds{
 			ratio(2), ratio(0.6), absolute(2.1), absolute(160), Target{},
 			ratio(0.60), ratio(0.60), ratio(0.70), ratio(0.25), ratio(0.50), ratio(0.60),
 			ratio(0.50), ratio(1.2),
+			absolute(100),
 		}),
 		sizedSection("16k", "16 KiB × 100 k", bounds{
 			ratio(3), ratio(0.5), absolute(1.06), absolute(160), Target{},
 			ratio(0.75), ratio(0.75), ratio(0.70), ratio(0.35), ratio(0.50), ratio(0.60),
 			ratio(0.80), ratio(1.5),
+			Target{}, // eight batches of 16 MB take longer than 100 ms to write
 		}),
 	}
 	sections = append(sections, churnSection(), commitSection(), contendedSection(), mixedSection(), limitedSection(), coldSection(),
@@ -145,7 +143,7 @@ func sizedSection(data, title string, b bounds) Section {
 	return Section{Title: title, Note: sizedNote, Rows: []Row{
 		load,
 		row("load, p99 of a synced batch, ms", "populate", "load_batch_p99_ms", b.p99),
-		row("load, longest batch, ms", "populate", "load_batch_max_ms", Target{}),
+		row("load, longest batch, ms", "populate", "load_batch_max_ms", b.longest),
 		row("load, bytes written per user byte, settled", "populate", "settled_written_per_user_byte", b.writeAmp),
 		row("load, processor seconds, settled", "populate", "settled_cpu_s", ratio(1)),
 		row("load, peak anonymous MB", "populate", "load_peak_anon_mb", b.anon),
@@ -158,8 +156,8 @@ func sizedSection(data, title string, b bounds) Section {
 		row("close, ms", "open", "close_ms", Target{}),
 		row("get, 1 goroutine, ns (63 % hits)", "get", "get_1_ns", b.get1),
 		row("get, 16 goroutines, ns", "get", "get_16_ns", b.get16),
-		row("get right after the load, 1 goroutine, ns", "populate", "fresh_get_1_ns", own(1.5)),
-		row("get right after the load, 16 goroutines, ns", "populate", "fresh_get_16_ns", own(1.5)),
+		row("get right after the load, 1 goroutine, ns", "populate", "fresh_get_1_ns", own(1.5, settled("get", "get_1_ns"))),
+		row("get right after the load, 16 goroutines, ns", "populate", "fresh_get_16_ns", own(1.5, settled("get", "get_16_ns"))),
 		row("get of present keys, 1 goroutine, ns", "get", "hit_1_ns", Target{}),
 		row("get of present keys, 16 goroutines, ns", "get", "hit_16_ns", Target{}),
 		row("get of absent keys, 1 goroutine, ns", "get", "miss_1_ns", Target{}),
@@ -171,10 +169,10 @@ func sizedSection(data, title string, b bounds) Section {
 		row("first scan of a process, whole values, ns per key", "first-scan", "first_whole_ns", ratio(0.9)),
 		row("open and first scan of a process, whole values, ms", "first-scan", "first_whole_with_open_ms", Target{}),
 		row("scan, whole values, warm, ns per key", "scan", "scan_whole_ns", b.scan),
-		row("scan right after the load, whole values, ns per key", "populate", "fresh_whole_ns", own(1.5)),
+		row("scan right after the load, whole values, ns per key", "populate", "fresh_whole_ns", own(1.5, settled("scan", "scan_whole_ns"))),
 		row("scan right after reopening the load, whole values, ns per key", "reopen", "reopened_1_ns", ratio(1)),
 		row("the fourth scan after reopening the load, ns per key", "reopen", "reopened_4_ns", ratio(1)),
-		row("scan by tx.All, whole values, warm, ns per key", "scan", "all_whole_ns", own(1.05)),
+		row("scan by tx.All, whole values, warm, ns per key", "scan", "all_whole_ns", own(1.05, baseline{name: "iterator", Workload: "scan", Metric: "scan_whole_ns"})),
 		row("scan from the device, whole values, ns per key", "cold-scan", "cold_scan_ns", Target{}).onReadAhead(),
 		row("first scan of a process, keys only, ns per key", "first-keys", "first_keys_ns", Target{}),
 		row("scan, keys only, warm, ns per key", "scan", "keys_ns", b.keys),
@@ -183,7 +181,7 @@ func sizedSection(data, title string, b bounds) Section {
 		row("scan, ends of values, warm, ns per key", "scan", "scan_ns", b.ends),
 		row("seek + 10, 1 goroutine, ns", "seek", "seek_1_ns", b.seek1),
 		row("seek + 10, 16 goroutines, ns", "seek", "seek_16_ns", b.seek),
-		row("seek + 10 right after the load, 1 goroutine, ns", "populate", "fresh_seek_1_ns", own(1.5)),
+		row("seek + 10 right after the load, 1 goroutine, ns", "populate", "fresh_seek_1_ns", own(1.5, settled("seek", "seek_1_ns"))),
 	}}
 }
 
@@ -375,7 +373,9 @@ func loadsSection() Section {
 			share,
 			newKeys("bytes written per user byte, settled", "settled_written_per_user_byte", false, absolute(1.06)),
 			newKeys("p99 of a synced batch, ms", "load_batch_p99_ms", false, Target{}),
+			newKeys("processor seconds, settled", "settled_cpu_s", false, ratio(1)),
 			row("sorted, 128 B × 2 M: k keys/s", "sorted", "128", "load_keys_per_s", true).scaled(1e-3),
+			row("sorted: processor seconds, settled", "sorted", "128", "settled_cpu_s", false).with(ratio(1)),
 			row("sorted: bytes written per user byte, settled", "sorted", "128", "settled_written_per_user_byte", false),
 			row("sorted: settled size, MB", "sorted", "128", "size_mb", false),
 			row("text, 1 KiB × 250 k: k keys/s", "json", "json", "load_keys_per_s", true).scaled(1e-3),

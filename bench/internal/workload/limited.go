@@ -51,8 +51,8 @@ func runColdSeek(r *Run) error {
 
 // fromDevice drops all cached pages, opens the store, and measures read.
 func (r *Run) fromDevice(read func(s stores.Store, present *Bitset) error) error {
-	if err := measure.Evict(r.job.Dir); err != nil {
-		return fmt.Errorf("%w: %w", errSkipped, err)
+	if err := r.evict(); err != nil {
+		return err
 	}
 	present := r.population.Present()
 	c := r.config(false, manyReaders)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stoatdb/stoat/bench/internal/measure"
 	"github.com/stoatdb/stoat/bench/internal/stores"
 )
 
@@ -116,8 +115,8 @@ func runMany(r *Run) error {
 func runColdMany(r *Run) error {
 	present := r.population.Present()
 	for _, way := range manyWays {
-		if err := measure.Evict(r.job.Dir); err != nil {
-			return fmt.Errorf("%w: %w", errSkipped, err)
+		if err := r.evict(); err != nil {
+			return err
 		}
 		c := r.config(false, oneReader)
 		c.Cold = true

@@ -24,8 +24,8 @@ func firstPass(phase scanPhase) func(*Run) error {
 // page in memory.
 func coldPass(phase scanPhase) func(*Run) error {
 	return func(r *Run) error {
-		if err := measure.Evict(r.job.Dir); err != nil {
-			return fmt.Errorf("%w: %w", errSkipped, err)
+		if err := r.evict(); err != nil {
+			return err
 		}
 		return r.onePass(phase, true)
 	}

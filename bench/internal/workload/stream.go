@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stoatdb/stoat/bench/internal/measure"
 	"github.com/stoatdb/stoat/bench/internal/stores"
 )
 
@@ -85,8 +84,8 @@ func runStream(r *Run) error {
 // runColdStream reads a whole snapshot once in a new process, with no file page in
 // memory.
 func runColdStream(r *Run) error {
-	if err := measure.Evict(r.job.Dir); err != nil {
-		return fmt.Errorf("%w: %w", errSkipped, err)
+	if err := r.evict(); err != nil {
+		return err
 	}
 	present := r.population.Present()
 	c := r.config(false, manyReaders)
