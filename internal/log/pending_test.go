@@ -307,7 +307,7 @@ func TestSyncAhead_TriesAPreparationThatFailedOnlyOnce(t *testing.T) {
 		d.w.SyncAhead()
 	}
 	// Reserve tries once more, when half of the segment is full.
-	if calls < 20 || d.w.Stats().Rotations != rotations || tries == 0 || tries > 2 {
+	if calls < 10 || d.w.Stats().Rotations != rotations || tries == 0 || tries > 2 {
 		t.Errorf("%d preparations in %d calls within one segment, want one or two", tries, calls)
 	}
 	fs.Clear()
