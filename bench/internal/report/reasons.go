@@ -189,6 +189,7 @@ var reasons = map[reasonKey]string{
 	{"limited-read", "cold_1_per_s", ""}:                  coldReason,
 	{"limited-read", "cold_1_p99_us", ""}:                 coldReason,
 	{"limited-load", "load_peak_anon_mb", ""}:             memtableReason,
+	{"sorted", "settled_cpu_s", ""}:                       "stoat writes a log, and then tables with checksums and filters. LMDB has no log and fills its pages in order.",
 	{"sorted", "settled_written_per_user_byte", ""}:       "stoat writes a value to the log and again in the flush. LMDB has no log and fills its pages in order.",
 	{"json", "load_keys_per_s", ""}:                       "The default compresses nothing and writes the whole text. Stores that compress write less of it.",
 	{"json", "size_per_live_byte", ""}:                    "The default compresses nothing. The column of stoat-fast shows the same database with CompressionFast.",
