@@ -1,6 +1,9 @@
 package commit
 
 import (
+	"bytes"
+	"errors"
+
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/mutant"
@@ -58,11 +61,48 @@ func (c *Committer) foldOnApply(key, value []byte, k base.Kind) (whole []byte, m
 	if outcome.FromBase {
 		m.User = on.User
 	}
-	if len(outcome.Operands) > 0 {
-		var f partial.Function
-		if f, err = c.o.Functions.Of(key); err == nil {
-			err = fault.Guard(func() (err error) { whole, err = outcome.Value(f, key, whole); return err })
+	whole, err = c.foldedValue(key, whole, &outcome)
+	return whole, m, err == nil
+}
+
+// errFoldTooLong says that a folded value is longer than foldMax.
+var errFoldTooLong = errors.New("the value is too long to be folded")
+
+// errFoldEnded says that a merge function ended its goroutine.
+var errFoldEnded = errors.New("the merge function ended its goroutine")
+
+// foldedValue returns the value of outcome over the version that has the value existing, which
+// is pinned. The value has memory of its own: that of existing may be gone once it is not
+// pinned any more. A merge function runs on a goroutine of its own. If it ends that, no leader
+// ends, which holds build.
+func (c *Committer) foldedValue(key, existing []byte, outcome *partial.Outcome) (value []byte, err error) {
+	fold := func() error {
+		value = existing
+		if len(outcome.Operands) > 0 {
+			f, err := c.o.Functions.Of(key)
+			if err == nil {
+				value, err = outcome.Value(f, key, existing)
+			}
+			if err != nil {
+				return err
+			}
 		}
+		if len(value) > foldMax {
+			return errFoldTooLong
+		}
+		value = bytes.Clone(value)
+		return nil
 	}
-	return whole, m, err == nil && len(whole) <= foldMax
+	if len(outcome.Operands) == 0 {
+		err = fault.Guard(fold)
+		return value, err
+	}
+	err = errFoldEnded
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = fault.Guard(fold)
+	}()
+	<-done
+	return value, err
 }

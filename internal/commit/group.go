@@ -36,7 +36,7 @@ func (c *Committer) lead(ctx context.Context, own *Request) bool {
 		runtime.Gosched()
 		c.gather()
 	}
-	g := c.begin(ctx)
+	g := c.begin(ctx, own)
 	if g == nil {
 		return c.resign(ctx, own)
 	}
@@ -93,11 +93,16 @@ func (c *Committer) letOthersRun(now int64) {
 }
 
 // begin takes the next group once there is memory for it, and leaves build
-// locked. It returns nil when ctx is done before that.
-func (c *Committer) begin(ctx context.Context) *group {
+// locked. It returns nil when ctx is done before that, and when it would have to wait
+// although another leader has taken own.
+func (c *Committer) begin(ctx context.Context, own *Request) *group {
 	for {
 		var refused error
 		if may, bytes := c.mayWait(); may {
+			if c.taken(own) && c.throttle.WouldWait(bytes) {
+				c.letGo()
+				return nil
+			}
 			refused = c.throttle.Admit(ctx, bytes)
 			if refused == nil || ctx.Err() == nil {
 				c.awaitTables()
@@ -115,8 +120,15 @@ func (c *Committer) begin(ctx context.Context) *group {
 	}
 }
 
-// resign passes the lead on and takes own out of the queue, because ctx is done.
-// It reports whether own was there: otherwise a group has it.
+// taken reports whether a group has own.
+func (c *Committer) taken(own *Request) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return own != nil && !own.queued
+}
+
+// resign passes the lead on. It takes own out of the queue, because ctx is done, and reports
+// whether own was there: otherwise a group has it.
 func (c *Committer) resign(ctx context.Context, own *Request) bool {
 	c.mu.Lock()
 	left := c.removeLocked(own)

@@ -169,7 +169,8 @@ type Request struct {
 	seq  base.SeqNum // the outcome
 	err  error
 	done Done // of an async request, in place of ready
-	// ready has room for one signal, so that the sender never waits.
+	// ready has room for one signal, so that its sender waits at most for the goroutine of the
+	// request to take an earlier one.
 	ready chan signal
 }
 

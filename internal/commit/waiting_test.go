@@ -10,6 +10,8 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/space"
 	"github.com/stoatdb/stoat/internal/state"
+	"github.com/stoatdb/stoat/internal/throttle"
+	"github.com/stoatdb/stoat/internal/work"
 )
 
 func TestWaiting_AnAsyncRequestBehindALongQueueEndsWithItsContext(t *testing.T) {
@@ -46,4 +48,29 @@ func TestWaiting_AnAsyncRequestBehindALongQueueEndsWithItsContext(t *testing.T) 
 		}
 		c.Drain() // the callback has ended
 	})
+}
+
+// A signal to lead may come after another leader has taken the request of its receiver.
+// Its commit may be done already, so it must not wait for memory.
+func TestWaiting_ALeaderWhoseRequestIsTakenDoesNotWait(t *testing.T) {
+	t.Parallel()
+	store := newStore()
+	defer store.Abandon()
+	c := New(Options{Store: store, MemtableSize: storeMemtable})
+	full := state.Fill{Waiting: 3, WaitingBytes: 1 << 30}
+	c.Bind(throttle.New(throttle.Options{
+		MemtableSize: storeMemtable, Group: work.NewGroup(&work.Executor{}), Report: func(any) {},
+		Failed: c.Failed, Flush: func() {}, Fill: func() state.Fill { return full },
+	}))
+	own := SyncRequest() // it is not in the queue
+	own.leading = true
+	c.leaders = 1
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if c.lead(ctx, own) || ctx.Err() != nil {
+		t.Errorf("the leader waits until %v", ctx.Err())
+	}
+	if c.leaders != 0 || own.leading {
+		t.Errorf("%d leaders are left", c.leaders)
+	}
 }

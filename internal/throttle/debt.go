@@ -15,8 +15,8 @@ const (
 	// surplusFrom and surplusFull are parts of the live values. Beyond surplusFrom
 	// of garbage, known and expected, commits are slowed down in proportion. At
 	// surplusFull they are slowed to the speed at which collection frees space, as
-	// overwriting makes as much garbage as it writes. The log, tables, headers and
-	// copies under way come on top before the whole is 1.5 times the live data.
+	// overwriting makes as much garbage as it writes. The log, tables, headers and copies under
+	// way come on top. The whole is 1.50 to 1.55 times the live data.
 	surplusFrom = 0.22
 	surplusFull = 0.30
 	// surplusPaceMax bounds how many times slower than collection commits become.

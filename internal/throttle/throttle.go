@@ -95,9 +95,10 @@ func (t *Throttle) NoteDebt(debt int64) { t.debt.Store(debt) }
 // Debt returns how far compaction was behind after the last edit, in bytes.
 func (t *Throttle) Debt() int64 { return t.debt.Load() }
 
-// Admit returns nil when a group may write about so many bytes: when what was
-// written before is paid for, and there is memory. When ctx is done before that,
-// it returns the error of ctx. The caller leads a group and holds no lock.
+// Admit returns nil when a group may write about so many bytes. That is when there is memory,
+// and what was written before is paid for or the longest wait for so many bytes is over. When
+// ctx is done before that, it returns the error of ctx. The caller leads a group and holds no
+// lock.
 func (t *Throttle) Admit(ctx context.Context, bytes int64) error {
 	started := time.Now()
 	if !t.WouldWait(bytes) {
@@ -115,23 +116,24 @@ func (t *Throttle) Admit(ctx context.Context, bytes int64) error {
 // WouldWait reports whether Admit would wait.
 func (t *Throttle) WouldWait(bytes int64) bool { return t.owed() >= waitMin || t.Full(bytes) }
 
-// AdmitApart waits until what was written before is paid for. Then it charges for so many
-// bytes that a transaction is about to write to value files. The transaction waits here,
-// before it can hold up a group. When ctx is done before the end of the wait, AdmitApart
-// charges nothing, and the caller must write nothing. The caller holds no lock.
+// AdmitApart charges for so many bytes of a transaction that go to value files. Then it waits
+// until what was written before is paid for, but no longer than for a group of so many bytes.
+// The transaction waits here, before it can hold up a group. When ctx is done before the end
+// of the wait, AdmitApart charges nothing, and the transaction must fail. The caller holds no
+// lock.
 func (t *Throttle) AdmitApart(ctx context.Context, bytes int64) error {
 	ns := t.pace() * bytes >> 10
 	if ns == 0 {
 		return nil
 	}
-	wait := t.owe(ns)
+	wait, added := t.owe(ns)
 	if wait < waitMin {
 		return nil
 	}
 	started := time.Now()
 	err := t.sleep(ctx, wait, bytes)
 	if err != nil {
-		t.owe(-ns)
+		t.owe(-added)
 	}
 	t.waits.Add(1)
 	t.waited.Add(int64(time.Since(started)))
@@ -145,14 +147,15 @@ func (t *Throttle) Charge(bytes int64) {
 	}
 }
 
-// owe makes later commits pay for ns nanoseconds. It returns the time until everything
-// before is paid for.
-func (t *Throttle) owe(ns int64) time.Duration {
+// owe makes later commits pay for ns nanoseconds, as far as owedMax permits. It returns the
+// time until everything before is paid for, and the nanoseconds that it has added.
+func (t *Throttle) owe(ns int64) (wait time.Duration, added int64) {
 	for now := work.Now(); ; {
 		paidAt := t.paidAt.Load()
 		from := max(paidAt, now)
-		if t.paidAt.CompareAndSwap(paidAt, min(from+ns, now+int64(owedMax))) {
-			return time.Duration(from - now)
+		to := min(from+ns, now+int64(owedMax))
+		if t.paidAt.CompareAndSwap(paidAt, to) {
+			return time.Duration(from - now), to - from
 		}
 	}
 }

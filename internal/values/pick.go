@@ -34,7 +34,7 @@ const (
 
 // garbageMin is the percentage of garbage, over all files, from which the collector
 // collects it. The less garbage a file has, the more a rewrite costs for its gain. But
-// all files together should stay below 1.5 times the live data. Level 0, the log and
+// all files together should stay near 1.5 times the live data. Level 0, the log and
 // the copy in progress take a part of that. See decision 0008.
 var garbageMin = [...]uint64{Idle: 5, Busy: 18, Strained: 14}
 
