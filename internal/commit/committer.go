@@ -80,7 +80,7 @@ type Committer struct {
 	met      atomic.Int64 // when a request last met a leader, of work.Now
 	lastSync atomic.Int64 // how long the last sync of a group took, in nanoseconds
 
-	ingesting lock.Mutex[lock.Ingesting] // held by CommitTables; leaders wait for it
+	ingesting *work.Lock[lock.Ingesting] // held by CommitTables; leaders wait for it
 
 	build lock.Mutex[lock.Build] // held by the leader that builds its group
 	// Guarded by build, which also orders the log, the memtable and the groups.
@@ -118,7 +118,7 @@ type Counts struct {
 
 // New returns a committer. Bind must be called before it is used.
 func New(o Options) *Committer {
-	c := &Committer{o: o, store: o.Store}
+	c := &Committer{o: o, store: o.Store, ingesting: work.NewLock[lock.Ingesting]()}
 	c.idle.L, c.shorter.L = &c.mu, &c.mu
 	c.dozing.Store(true) // the first commit wakes the flusher
 	return c

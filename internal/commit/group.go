@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"slices"
@@ -105,7 +106,7 @@ func (c *Committer) begin(ctx context.Context, own *Request) *group {
 			}
 			refused = c.throttle.Admit(ctx, bytes)
 			if refused == nil || ctx.Err() == nil {
-				c.awaitTables()
+				refused = cmp.Or(refused, c.awaitTables(ctx))
 			}
 			c.letGo()
 			if refused != nil && ctx.Err() != nil {

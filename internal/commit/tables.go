@@ -26,7 +26,9 @@ func (c *Committer) CommitTables(ctx context.Context, way *Passage, install func
 	if err := c.holdUp(ctx); err != nil {
 		return 0, err
 	}
-	c.ingesting.Lock()
+	if !c.ingesting.LockUntil(ctx.Done()) {
+		return 0, ctx.Err()
+	}
 	defer c.ingesting.Unlock()
 	for {
 		if err := c.flushBefore(ctx); err != nil {
@@ -85,8 +87,12 @@ func (c *Committer) commitTables(way *Passage, install func(seq base.SeqNum) err
 	return seq, true, nil
 }
 
-// awaitTables waits for the end of CommitTables.
-func (c *Committer) awaitTables() {
-	c.ingesting.Lock()
-	defer c.ingesting.Unlock()
+// awaitTables waits for the end of CommitTables. When ctx is done before that, it returns the
+// error of ctx.
+func (c *Committer) awaitTables(ctx context.Context) error {
+	if !c.ingesting.LockUntil(ctx.Done()) {
+		return ctx.Err()
+	}
+	c.ingesting.Unlock()
+	return nil
 }

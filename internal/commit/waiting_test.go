@@ -74,3 +74,35 @@ func TestWaiting_ALeaderWhoseRequestIsTakenDoesNotWait(t *testing.T) {
 		t.Errorf("%d leaders are left", c.leaders)
 	}
 }
+
+// An ingest that commits its tables holds leaders up. A leader whose context ends meanwhile
+// gives up, as its followers in the queue can.
+func TestWaiting_ALeaderBehindAnIngestEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := newStore()
+		defer store.Abandon()
+		c := New(Options{Store: store, Space: space.New(space.Options{}), MemtableSize: storeMemtable})
+		c.Bind(throttle.New(throttle.Options{
+			MemtableSize: storeMemtable, Group: work.NewGroup(&work.Executor{}), Report: func(any) {},
+			Failed: c.Failed, Flush: func() {}, Fill: func() state.Fill { return state.Fill{} },
+		}))
+		held, release := make(chan struct{}), make(chan struct{})
+		go func() {
+			c.ingesting.Lock()
+			defer c.ingesting.Unlock()
+			close(held)
+			<-release
+		}()
+		<-held
+		defer close(release)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := c.Submit(ctx, SyncRequest()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, want %v", err, context.DeadlineExceeded)
+		}
+		if _, waiting := c.InFlight(); waiting > 0 || c.leaders != 0 {
+			t.Errorf("%d requests wait in the queue, with %d leaders", waiting, c.leaders)
+		}
+	})
+}
