@@ -30,6 +30,9 @@ import (
 // kept. The writer does not know of the feed, so the log keeps no more for it than
 // ChangeRetention.
 //
+// A value that the feed lends may lie in a mapped file. If the device is lost, a read of it is
+// a memory fault, as with a transaction of Begin.
+//
 // A feed has what transactions wrote. Expiry, compaction filters and
 // Keyspace.DiscardBelow make no changes. The feed leaves out the changes of a keyspace
 // that was dropped since, and has the drop in place of the first of them. It has the drop

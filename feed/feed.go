@@ -35,7 +35,8 @@ type Commit struct {
 	// Changes loops over what the transaction wrote, as far as the feed has it. Range
 	// deletions come first: they delete nothing that the same transaction wrote and kept.
 	// Then each key comes once, or several times with its merges and renewals in their
-	// order. A loop that ends with an error has not shown all changes.
+	// order. A loop that ends with an error has not shown all changes. Only one loop over
+	// the changes may run at a time.
 	//
 	// A commit without changes says only how far the feed is. A feed with a Prefix or
 	// with Keyspaces delivers one now and then.

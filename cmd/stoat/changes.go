@@ -10,6 +10,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/feed"
+	"github.com/stoatdb/stoat/internal/fault"
 )
 
 // runChanges prints what commits changed, a line for each change.
@@ -70,7 +71,7 @@ func printChanges(ctx context.Context, db *stoat.DB, o feed.Options, wait bool, 
 		}
 		for change, err := range commit.Changes {
 			if err == nil {
-				err = p.print(&commit, &change)
+				err = fault.Guard(func() error { return p.print(&commit, &change) })
 			}
 			if err != nil {
 				return err

@@ -29,7 +29,10 @@ import (
 func (c *Collector) Run(b Batch, known *LiveSet, stop func() error) error {
 	r := run{c: c, known: known, stop: stop, started: time.Now()}
 	c.o.Executor.At(work.PointPicked)
-	err := r.collect(&b)
+	err := c.store.ManifestErr() // copies could be neither used nor removed
+	if err == nil {
+		err = r.collect(&b)
+	}
 	if r.done.Files > 0 {
 		r.done.Took = time.Since(r.started)
 		c.Counts.Collections.Add(int64(r.done.Files))

@@ -34,8 +34,9 @@ func (c *Committer) foldOnApply(key, value []byte, k base.Kind) (whole []byte, m
 		at = c.store.Visible()
 	}
 	on := base.Meta{Kind: base.KindDelete}
+	var outcome partial.Outcome
 	err := fault.Guard(func() error {
-		return v.Versions(key, base.Hash(key, c.o.HashSeed), at, nil, func(value []byte, m base.Meta, _ base.SeqNum) bool {
+		err := v.Versions(key, base.Hash(key, c.o.HashSeed), at, nil, func(value []byte, m base.Meta, _ base.SeqNum) bool {
 			if m.Kind.Partial() {
 				chain.Add(m.Kind, value)
 				return true
@@ -43,13 +44,13 @@ func (c *Committer) foldOnApply(key, value []byte, k base.Kind) (whole []byte, m
 			on, whole = m, value
 			return false
 		})
+		if err == nil {
+			outcome, err = chain.Over(partial.Base{Present: on.Kind.HasValue(), Expires: on.ExpiresAt})
+		}
+		return err
 	})
 	if err != nil {
 		return nil, m, false // a reader of the key meets the damage
-	}
-	outcome, err := chain.Over(partial.Base{Present: on.Kind.HasValue(), Expires: on.ExpiresAt})
-	if err != nil {
-		return nil, m, false
 	}
 	if !outcome.Present {
 		return nil, base.Meta{Kind: base.KindDelete}, true

@@ -1,11 +1,13 @@
 package commit
 
 import (
+	"errors"
 	"runtime"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/partial"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // A mergeFunc is a merge function of one Go function.
@@ -76,5 +78,29 @@ func TestFold_ALongValueStaysUnfolded(t *testing.T) {
 		if _, _, ok := c.foldOnApply(key, partial.AppendOperand(nil, 1, []byte("x")), base.KindMerge); ok != want {
 			t.Errorf("a value of %d bytes is folded: %t, want %t", length, ok, want)
 		}
+	}
+}
+
+// A merge function that reads a lost page of a file is not to blame.
+func TestFold_AFaultInAMergeFunctionIsAnErrorOfTheFile(t *testing.T) {
+	t.Parallel()
+	f, err := vfs.OS().Create(t.TempDir()+"/f", vfs.CatNone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteAt(make([]byte, 1<<16), 0)
+	lost, mapErr := f.Map(1 << 16)
+	if err = errors.Join(err, mapErr); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = lost.Close() })
+	if err := errors.Join(f.Truncate(0), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	key := []byte("key")
+	c, _ := folding(t, func(existing []byte) []byte { return []byte{existing[0]} }, key, []byte("value"))
+	outcome := partial.Outcome{Base: partial.Base{Present: true}, FromBase: true, Operands: [][]byte{{1}}}
+	if value, err := c.foldedValue(key, lost.Bytes(), &outcome); !errors.Is(err, vfs.ErrIO) || errors.Is(err, partial.ErrFunction) {
+		t.Errorf("%q, %v, want %v", value, err, vfs.ErrIO)
 	}
 }

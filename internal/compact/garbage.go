@@ -134,6 +134,9 @@ func (p *picker) pickGarbage() (Plan, bool) {
 // garbageOf returns the fraction of t that is garbage and its kind, or 0 if it is not
 // worth a rewrite. Above the last level, tombstones are pushed down to what they hide.
 // In the last level only surely removable entries count.
+//
+// Age alone makes only tombstones worth a rewrite. Values that expire one by one would make
+// it due again and again.
 func (p *picker) garbageOf(t *manifest.Table, level int) (float64, Reason) {
 	outdated := p.s.outdatedPart(t, level)
 	if level == last && p.s.removable(t) == 0 && outdated == 0 {
@@ -151,7 +154,7 @@ func (p *picker) garbageOf(t *manifest.Table, level int) (float64, Reason) {
 	case outdated >= enough && outdated > deletions+expired+surplus:
 		return outdated, ReasonVersions
 	case deletions+expired+surplus >= enough,
-		deletions+expired > 0 && p.s.old(t),
+		deletions > 0 && p.s.old(t),
 		p.s.Idle && t.RangeDeletions > 0: // how much it hides is unknown
 		switch part := deletions + expired + surplus; {
 		case surplus > max(deletions, expired):

@@ -197,6 +197,43 @@ func TestPick_OldDeletionsGo(t *testing.T) {
 	}
 }
 
+// Time passes in small steps while values expire one by one, long after they were written.
+func TestPick_ValuesThatExpireOneByOneAreRewrittenSeldom(t *testing.T) {
+	t.Parallel()
+	const mib, first, last, step = 1 << 20, 9_000, 17_000, 20
+	for _, idle := range []bool{false, true} {
+		tr := newTree(Shape{BaseSizeMin: 4 * mib, TableSize: mib, DeletionAgeMs: 1000, Idle: idle}, mib/64)
+		grains := tr.random(640, func(i int) uint64 { return uint64(i) })
+		for i := range grains {
+			grains[i].meta.ExpiresAt = first + 1000 + uint64(i)*10
+		}
+		tr.flush(grains)
+		for tr.s.NowMs = first; tr.s.NowMs < last; tr.s.NowMs += step {
+			tr.advance()
+			tr.settle(t)
+		}
+		if tr.size() != 0 {
+			t.Errorf("idle %t: all has expired, and %d bytes are left: %s", idle, tr.size(), tr)
+		}
+		if most := 12 * tr.user; tr.merged > most {
+			t.Errorf("idle %t: merges wrote %d bytes of %d, want at most %d", idle, tr.merged, tr.user, most)
+		}
+	}
+}
+
+// A merge above the last level makes tombstones of values that have expired. They are new.
+func TestPick_TombstonesThatAMergeMakesAreNew(t *testing.T) {
+	t.Parallel()
+	old := &manifest.Table{CreatedMs: 5, Expiring: 1}
+	if got := oldestTombstone([]*manifest.Table{old}, 1000); got != 1000 {
+		t.Errorf("tombstones of tables without any are from %d, want now", got)
+	}
+	deleted := &manifest.Table{CreatedMs: 7, Deletions: 1}
+	if got := oldestTombstone([]*manifest.Table{old, deleted}, 1000); got != 7 {
+		t.Errorf("the oldest tombstone is from %d, want 7", got)
+	}
+}
+
 // The test deletes everything under an open snapshot.
 func TestPick_SnapshotHoldsWhatItSees(t *testing.T) {
 	t.Parallel()

@@ -79,8 +79,8 @@ type Plan struct {
 	Join []base.FileNum
 	// Bottom says that no table outside the plan holds older versions of the keys.
 	Bottom bool
-	// CreatedMs is the smallest CreatedMs of the inputs with tombstones or expiring
-	// entries, 0 if there are none.
+	// CreatedMs is the smallest CreatedMs of the inputs with tombstones, or the time of the
+	// plan if there are none.
 	CreatedMs uint64
 	// Splits are keys, ascending, at which outputs should end, so that none overlaps
 	// too much of the level below.
@@ -229,7 +229,7 @@ func (p *Plan) finish(v *manifest.Version, s Shape) Plan {
 	}
 	r := hull(inputs)
 	p.Bottom = nothingBelow(v, p.OutputLevel, r)
-	p.CreatedMs = oldestGarbage(inputs)
+	p.CreatedMs = oldestTombstone(inputs, s.NowMs)
 	if below := p.OutputLevel + 1; p.OutputLevel > 0 && below < manifest.Levels {
 		p.Splits = grandparentSplits(within(v.Levels[below], r), s)
 	}
@@ -241,13 +241,13 @@ func (p *Plan) finish(v *manifest.Version, s Shape) Plan {
 	return *p
 }
 
-// oldestGarbage returns the smallest CreatedMs of the tables that have tombstones, or
-// entries that become tombstones when they expire.
-func oldestGarbage(tables []*manifest.Table) uint64 {
-	oldest, found := uint64(0), false
+// oldestTombstone returns the smallest CreatedMs of the tables that have tombstones, or now.
+// The merge itself may make tombstones of values that expired or that a filter drops.
+func oldestTombstone(tables []*manifest.Table, now uint64) uint64 {
+	oldest := now
 	for _, t := range tables {
-		if t.Deletions+t.RangeDeletions+t.Expiring > 0 && (!found || t.CreatedMs < oldest) {
-			oldest, found = t.CreatedMs, true
+		if t.Deletions+t.RangeDeletions > 0 {
+			oldest = min(oldest, t.CreatedMs)
 		}
 	}
 	return oldest

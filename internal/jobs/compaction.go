@@ -115,7 +115,10 @@ func tablesAge(v *manifest.Version) (tables, aging bool) {
 func (j *Jobs) Tidy(now work.Load) (due bool, err error) {
 	j.Compacting.Lock()
 	defer j.Compacting.Unlock()
-	v, s := j.store.Version(), j.Shape(now, j.store.Horizon())
+	// First the shape: a flush may take partial entries from memory, which it shows, to the
+	// version. The other way round, neither might show them.
+	s := j.Shape(now, j.store.Horizon())
+	v := j.store.Version()
 	j.attempts.denied = false
 	s.Useless = func(plan *compact.Plan) bool { return j.attempts.useless(plan, &s) }
 	plan, due := compact.Pick(v, s)
@@ -153,6 +156,9 @@ func (j *Jobs) fewerFiles(plan *compact.Plan, now work.Load) bool {
 func (j *Jobs) Run(plan compact.Plan, stop func() error, tell func(moved int64)) error {
 	started := time.Now()
 	j.o.Executor.At(work.PointPicked)
+	if err := j.store.ManifestErr(); err != nil {
+		return err // what the plan would write could be neither used nor removed
+	}
 	out := output{values: place.NewWriter(j.o.Place)}
 	var err error
 	if !plan.Drop && !plan.Move {

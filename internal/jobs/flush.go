@@ -103,6 +103,9 @@ func (j *Jobs) flush(v *state.View, from int) error {
 	started := time.Now()
 	flushed := v.Memtables[from:]
 	j.o.Executor.At(work.PointPicked)
+	if err := j.store.ManifestErr(); err != nil {
+		return fmt.Errorf("flush: %w", err) // the files could be neither used nor removed
+	}
 	run, err := j.writeRun(flushed)
 	if err != nil && !mutant.On(mutant.SwallowFlushError) {
 		j.abandonRun(&run)

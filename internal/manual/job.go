@@ -264,13 +264,15 @@ func (j *job) shape() compact.Shape { return j.Jobs.Shape(work.Busy, j.Store.Hor
 
 // sink does the next step of taking the range to the last level.
 func (j *job) sink() (bool, error) {
-	plan, due := compact.PickRange(j.Store.Version(), j.shape(), j.keys())
+	s := j.shape() // before the version, see Jobs.Tidy
+	plan, due := compact.PickRange(j.Store.Version(), s, j.keys())
 	return j.merge(plan, due)
 }
 
 // join writes the values of small files to larger ones.
 func (j *job) join() (bool, error) {
-	plan, due := compact.PickJoining(j.Store.Version(), j.shape(),
+	s := j.shape()
+	plan, due := compact.PickJoining(j.Store.Version(), s,
 		compact.Joining{Lo: j.o.Lower, Hi: j.o.Upper, Next: j.next})
 	return j.merge(plan, due)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // A Function merges operands into values. All methods must be pure: the same arguments
@@ -83,12 +84,18 @@ func (o *Outcome) Value(f Function, key, existing []byte) ([]byte, error) {
 	return value, nil
 }
 
-// guarded calls f and turns a panic into an error.
+// guarded calls f and turns a panic into an error. A fault in a mapped file is no panic of f:
+// it goes on to the caller, which guards against it.
 func guarded(f func() ([]byte, error)) (b []byte, err error) {
 	defer func() {
-		if p := recover(); p != nil {
-			b, err = nil, fmt.Errorf("panic: %v", p)
+		p := recover()
+		if p == nil {
+			return
 		}
+		if vfs.MappingFault(p) != nil {
+			panic(p)
+		}
+		b, err = nil, fmt.Errorf("panic: %v", p)
 	}()
 	return f()
 }

@@ -125,10 +125,13 @@ func (r *repairer) verify(num base.FileNum, size int64) (damage, err error) {
 	if got, err := f.Size(); err != nil || got != size {
 		return errors.Join(base.InFile(base.Corrupt(-1, "size of the file", got, size), name), f.Close()), err
 	}
-	t, err := table.Open(f, size, name, table.ReaderOptions{})
-	if err == nil {
-		err = errors.Join(fault.Guard(t.Verify), t.Close())
-	}
+	err = fault.Guard(func() error {
+		t, err := table.Open(f, size, name, table.ReaderOptions{})
+		if err == nil {
+			err = errors.Join(fault.Guard(t.Verify), t.Close())
+		}
+		return err
+	})
 	if errors.Is(err, base.ErrCorrupt) {
 		return err, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/partial"
 )
@@ -87,7 +88,8 @@ func combines(f partial.Function) bool {
 
 // foldOwn writes the value that the steps of the transaction make of the value in the
 // snapshot, which it reads.
-func (tx Txn) foldOwn(key []byte, hash uint64, k base.Kind, steps []byte) error {
+func (tx Txn) foldOwn(key []byte, hash uint64, k base.Kind, steps []byte) (err error) {
+	defer fault.Enter().Leave(&err)
 	if err := tx.s.writes.Pending.Set(key, steps, hash, base.Meta{Kind: k}, 0); err != nil {
 		return err
 	}
@@ -99,7 +101,8 @@ func (tx Txn) foldOwn(key []byte, hash uint64, k base.Kind, steps []byte) error 
 }
 
 // foldOnto writes what a chain makes of a whole entry of the transaction itself.
-func (tx Txn) foldOnto(key []byte, chain *partial.Chain, on found) error {
+func (tx Txn) foldOnto(key []byte, chain *partial.Chain, on found) (err error) {
+	defer fault.Enter().Leave(&err)
 	outcome, err := chain.Over(on.base())
 	if err != nil || !outcome.Present {
 		return err
