@@ -1,6 +1,7 @@
 package filebackup
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -18,8 +19,11 @@ const (
 // each calls fn for all items, some of them at once. The first error cancels the context of
 // the others, and is returned when all calls have ended.
 func each[T any](ctx context.Context, workers int, items []T, fn func(ctx context.Context, item *T) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	parent := ctx
+	ctx, cancel := context.WithCancel(parent)
+	defer cancel()
+	var first error
+	var once sync.Once
 	var next atomic.Int64
 	var running sync.WaitGroup
 	for range min(workers, len(items)) {
@@ -30,11 +34,12 @@ func each[T any](ctx context.Context, workers int, items []T, fn func(ctx contex
 					return
 				}
 				if err := fn(ctx, &items[i]); err != nil {
-					cancel(err)
+					once.Do(func() { first = err })
+					cancel()
 				}
 			}
 		})
 	}
 	running.Wait()
-	return context.Cause(ctx)
+	return cmp.Or(first, parent.Err())
 }

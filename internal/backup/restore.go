@@ -232,7 +232,7 @@ func (r *restore) copy(onlyRead bool) error {
 	var last []byte
 	for n := 0; ; n++ {
 		if n%stopEvery == 0 {
-			if err := context.Cause(r.ctx); err != nil {
+			if err := r.ctx.Err(); err != nil {
 				return err
 			}
 		}
@@ -326,8 +326,8 @@ func Verify(ctx context.Context, from io.Reader) (Info, error) {
 		return Info{}, err
 	}
 	for n := 0; ; n++ {
-		if n%stopEvery == 0 && context.Cause(ctx) != nil {
-			return Info{}, context.Cause(ctx)
+		if n%stopEvery == 0 && ctx.Err() != nil {
+			return Info{}, ctx.Err()
 		}
 		if _, err := r.Next(); err == io.EOF {
 			return r.Info(), nil

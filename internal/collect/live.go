@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/table"
@@ -38,7 +37,6 @@ func (s *LiveSet) of(files []*manifest.ValueFile, v *manifest.Version) (known []
 		if !ok || l == nil || l.file != now.File {
 			continue
 		}
-		invariant.Check(l.found >= now.Live, "tables have come to refer to %d bytes of value file %d, from %d", now.Live, f.Num, l.found)
 		if l.found <= now.Live+now.Live/staleShare {
 			known = append(known, f)
 		}
@@ -70,6 +68,7 @@ type liveValues struct {
 	live  uint64
 	start []byte
 	open  bool
+	known bool // an earlier walk has found all values
 }
 
 // liveEstimate is about how many bytes each value takes.
@@ -273,7 +272,7 @@ func (w *walk) note(e *base.Entry) error {
 		return err
 	}
 	l := w.live[p.File]
-	if l == nil {
+	if l == nil || l.known {
 		return nil
 	}
 	before := l.bytes()
@@ -312,6 +311,7 @@ func (w *walk) restart() bool {
 	some := false
 	for _, l := range w.live {
 		w.setOpen(l, false)
+		l.known = !l.lacks()
 		if l.lacks() && l.start != nil {
 			w.memory -= l.bytes()
 			l.start, l.entries, l.last, l.found, some = nil, nil, nil, 0, true

@@ -172,18 +172,31 @@ func (c *Committer) finish(g *group, own *Request) bool {
 	return included
 }
 
-// report calls the callbacks of CommitAsync.
+// report calls the callbacks of CommitAsync. If one of them ends its goroutine, another one
+// goes on.
 func (c *Committer) report(members []*Request) {
+	called := 0
+	defer func() {
+		c.reported(called)
+		if rest := members[called:]; len(rest) > 0 {
+			go c.report(rest)
+		}
+	}()
 	for _, r := range members {
+		called++
 		version := r.seq
 		if r.err != nil {
 			version = 0 // it may have got one before the group failed
 		}
 		r.done(version, r.err)
 	}
+}
+
+// reported notes that so many callbacks of CommitAsync were called.
+func (c *Committer) reported(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.async -= len(members); c.async == 0 {
+	if c.async -= n; c.async == 0 {
 		c.idle.Broadcast()
 	}
 }

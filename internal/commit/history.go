@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sync/atomic"
@@ -115,7 +116,7 @@ func (h *History) find(seq base.SeqNum) (s stretch, after base.SeqNum, ok bool) 
 	if h.stretches[i].first <= h.lackTo { // the newest version is one of those
 		after = max(after, h.lackTo)
 	}
-	i, found := slices.BinarySearchFunc(h.stretches, seq, func(s stretch, seq base.SeqNum) int { return int(s.first) - int(seq) })
+	i, found := slices.BinarySearchFunc(h.stretches, seq, func(s stretch, seq base.SeqNum) int { return cmp.Compare(s.first, seq) })
 	if !found {
 		i--
 	}

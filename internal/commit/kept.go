@@ -73,7 +73,13 @@ func (c *Committer) SyncForFeeds() error {
 func (c *Committer) syncLog() error {
 	upTo := c.store.Visible()
 	l := c.log.Load()
-	if l == nil || base.SeqNum(c.History.durable.Load()) >= upTo {
+	switch {
+	case base.SeqNum(c.History.durable.Load()) >= upTo:
+		return nil
+	case l == nil && !c.recovered.Unproven():
+		c.History.raiseDurable(upTo) // all of it is in tables
+		return nil
+	case l == nil:
 		return nil
 	}
 	c.Counts.Syncs.Add(1)

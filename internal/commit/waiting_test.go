@@ -3,6 +3,7 @@ package commit
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,6 +104,33 @@ func TestWaiting_ALeaderBehindAnIngestEndsWithItsContext(t *testing.T) {
 		}
 		if _, waiting := c.InFlight(); waiting > 0 || c.leaders != 0 {
 			t.Errorf("%d requests wait in the queue, with %d leaders", waiting, c.leaders)
+		}
+	})
+}
+
+// A callback of CommitAsync may end its goroutine, as testing.T.FailNow does. The other
+// callbacks come all the same, and Close does not wait for ever.
+func TestReport_CallsTheOthersWhenACallbackEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := New(Options{Store: new(state.Store)})
+		const n = 5
+		c.async = n
+		called := 0 // one callback runs at a time
+		var members []*Request
+		for i := range n {
+			members = append(members, &Request{done: func(base.SeqNum, error) {
+				called++
+				if i%2 == 0 {
+					runtime.Goexit()
+				}
+			}})
+		}
+		go c.report(members)
+		c.Drain()
+		synctest.Wait()
+		if called != n {
+			t.Errorf("%d callbacks were called, want %d", called, n)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -39,10 +40,14 @@ func Run(job Job) (Result, error) {
 	return m.out.result, nil
 }
 
+// errEnded says that a function of the user ended the goroutine of a job.
+var errEnded = errors.New("compact: a function ended the goroutine that called it")
+
 // RunParts runs jobs concurrently. They make the parts of one run, in key order.
 func RunParts(jobs []Job) (all Result, err error) {
-	results, errs := make([]Result, len(jobs)), make([]error, len(jobs))
+	results, errs := make([]Result, len(jobs)), slices.Repeat([]error{errEnded}, len(jobs))
 	var running sync.WaitGroup
+	defer running.Wait() // the caller closes the sources, even if the first job ends its goroutine
 	for i := 1; i < len(jobs); i++ {
 		running.Go(func() { results[i], errs[i] = Run(jobs[i]) })
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -589,5 +590,22 @@ func TestRunParts_FailsWithAnyPart(t *testing.T) {
 		if made := int(out.last.Load()); len(result.Files) != made {
 			t.Errorf("part %d fails: %d files are to be removed, %d were made", failing, len(result.Files), made)
 		}
+	}
+}
+
+// A function of the user may end the goroutine of a part. The rest is then no whole run.
+func TestRunParts_APartWhoseGoroutineEndsIsAnError(t *testing.T) {
+	t.Parallel()
+	out := files{fs: memfs.New()}
+	all := manyEntries(1000, 10)
+	jobs := []Job{{To: all[500].Key}, {From: all[500].Key}}
+	for i := range jobs {
+		jobs[i].Sources = []iter.Source{&entrySource{entries: all[500*i : 500*(i+1)]}}
+		jobs[i].Rules, jobs[i].TableSize, jobs[i].NewFile = seeAll, 2000, out.create
+	}
+	jobs[1].NewFile = func() (NewFile, error) { runtime.Goexit(); return NewFile{}, nil }
+	result, err := RunParts(jobs)
+	if err == nil {
+		t.Errorf("half of the run is gone, and RunParts returns %d tables without an error", len(result.Tables))
 	}
 }

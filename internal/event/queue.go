@@ -37,30 +37,45 @@ func (q *Queue[E]) Emit(e E, tell func(E)) {
 	q.waiting = append(q.waiting, e)
 	if !q.delivering {
 		q.delivering = true
-		go q.deliver(tell)
+		go q.deliver(nil, tell)
 	}
 }
 
-// deliver delivers events until the queue is empty. One goroutine at a time does so. It
-// ends by itself, and End waits for it.
-func (q *Queue[E]) deliver(tell func(E)) {
-	for {
-		q.mu.Lock()
-		batch := q.waiting
-		q.waiting = nil
-		if len(batch) == 0 {
-			q.delivering = false
-			if q.idle != nil {
-				q.idle.Broadcast()
-			}
-			q.mu.Unlock()
-			return
+// deliver delivers a batch, and then events until the queue is empty. One goroutine at a time
+// does so. It ends by itself, and End waits for it. If tell ends it, another one goes on.
+func (q *Queue[E]) deliver(batch []E, tell func(E)) {
+	empty := false
+	defer func() {
+		if !empty {
+			go q.deliver(batch, tell)
 		}
-		q.mu.Unlock()
-		for _, e := range batch {
+	}()
+	for {
+		for len(batch) > 0 {
+			e := batch[0]
+			batch = batch[1:]
 			tell(e)
 		}
+		if batch = q.take(); len(batch) == 0 {
+			empty = true
+			return
+		}
 	}
+}
+
+// take takes all events. If there are none, the delivery ends.
+func (q *Queue[E]) take() []E {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	batch := q.waiting
+	q.waiting = nil
+	if len(batch) == 0 {
+		q.delivering = false
+		if q.idle != nil {
+			q.idle.Broadcast()
+		}
+	}
+	return batch
 }
 
 // Lost returns how many events were dropped.

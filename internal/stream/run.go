@@ -87,7 +87,7 @@ func Run[R, B any](ctx context.Context, p Plan[R, B]) error {
 		fail(stop, p.drain(ctx, shared))
 	}
 	running.Wait()
-	return context.Cause(ctx)
+	return ended(ctx)
 }
 
 // deal hands the ranges to the workers. After an error of another goroutine it ends.
@@ -143,11 +143,24 @@ func (p *Plan[R, B]) drain(ctx context.Context, out <-chan B) error {
 	return err
 }
 
+// A failure is the cause of the end of a context, if a goroutine of the run has failed. Any
+// other cause is that of the caller's context.
+type failure struct{ error }
+
 // fail stops the run if err is not nil.
 func fail(stop context.CancelCauseFunc, err error) {
 	if err != nil {
-		stop(err)
+		stop(failure{err})
 	}
+}
+
+// ended returns the error of the goroutine that stopped the run, or that of the caller's
+// context, or nil.
+func ended(ctx context.Context) error {
+	if f, failed := context.Cause(ctx).(failure); failed {
+		return f.error
+	}
+	return ctx.Err()
 }
 
 // emitter returns the function by which a worker hands over batches.
@@ -157,7 +170,7 @@ func emitter[B any](ctx context.Context, out chan<- B) func(B) error {
 		case out <- b:
 			return nil
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return ended(ctx)
 		}
 	}
 }

@@ -104,7 +104,11 @@ func TestRun_ReturnsTheFirstErrorWhenAllGoroutinesHaveEnded(t *testing.T) {
 				defer reading.Add(-1)
 				return read(ctx, r, emit)
 			}
-			if err := Run(ctx, p); err != broken || reading.Load() != 0 {
+			want := broken
+			if name == "context" {
+				want = context.Canceled // the cause is for the caller
+			}
+			if err := Run(ctx, p); err != want || reading.Load() != 0 {
 				t.Errorf("%s, ordered %t: %v, %d are reading", name, ordered, err, reading.Load())
 			}
 			cancel(nil)

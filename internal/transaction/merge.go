@@ -94,6 +94,9 @@ func (tx Txn) foldOwn(key []byte, hash uint64, k base.Kind, steps []byte) (err e
 		return err
 	}
 	value, m, _, err := tx.fold(key, tx.s.seq, found{steps, base.Meta{Kind: k}, 0}, foldValues)
+	if err == base.ErrNotFound {
+		return nil // the steps say so
+	}
 	if err != nil {
 		return err
 	}

@@ -203,6 +203,7 @@ func copyBorrowed(dst, borrowed []byte) (all []byte, err error) {
 // Check returns the error of operations of the transaction, or nil if they can go
 // on.
 func (tx Txn) Check() error {
+	ctx := tx.s.ctx // the end of the transaction sets it to nil
 	switch {
 	case tx.ended():
 		return base.ErrTxnDone
@@ -210,8 +211,8 @@ func (tx Txn) Check() error {
 		return base.ErrClosed
 	case tx.s.snapshot != nil && tx.s.snapshot.expired.Load():
 		return base.ErrSnapshotExpired
-	case tx.s.ctx != nil:
-		return tx.s.ctx.Err()
+	case ctx != nil:
+		return ctx.Err()
 	}
 	return nil
 }

@@ -593,6 +593,26 @@ func TestFeed_AnIngestIsNeverLeftOut(t *testing.T) {
 	testkit.Must(t, db.Close())
 }
 
+// An ingest needs no log. So a database that was never committed to has none.
+func TestFeed_AnIngestIsNeverLeftOutWithoutALog(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenOn(t, memfs.New(), nil)
+	version, err := testkit.Ingest(db, nil, []model.Write{{Key: "ingested"}})
+	testkit.Must(t, err)
+	for _, buffered := range []bool{true, false} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		for _, err := range db.Subscribe(ctx, feed.Options{Buffered: buffered}) {
+			var gone *feed.GoneError
+			if !errors.As(err, &gone) || gone.Oldest != version {
+				t.Errorf("buffered %t: the feed begins with %v", buffered, err)
+			}
+			break
+		}
+		cancel()
+	}
+	testkit.Must(t, db.Close())
+}
+
 // Tables have the last commits, and a power cut has taken some of them from the log. A feed
 // must say so, and deliver what comes later.
 func TestFeed_SaysWhichCommitsOnlyTablesHave(t *testing.T) {

@@ -191,6 +191,31 @@ func TestMerge_ManyOperandsInOneTransaction(t *testing.T) {
 	}
 }
 
+// After many merges in one transaction, Renew reads the value that they make.
+func TestRenew_OfManyMergesInOneTransactionMayEndTheValueAtOnce(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) {
+		o.MergeFunction, o.MergeFunctions = merge.Append.Name(), []stoat.MergeFunction{plain{merge.Append}}
+	})
+	for n := range 70 { // of which 64 are kept without reading the key
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+			for range n {
+				if err := tx.Merge([]byte("key"), []byte("x")); err != nil {
+					return err
+				}
+			}
+			if err := tx.Renew([]byte("key"), stoat.TTL(-time.Hour)); err != nil {
+				return fmt.Errorf("renew after %d merges: %w", n, err)
+			}
+			if _, err := tx.Get([]byte("key")); !errors.Is(err, stoat.ErrNotFound) {
+				t.Errorf("after %d merges, the expired key has the error %v", n, err)
+			}
+			return nil
+		}))
+	}
+	testkit.Must(t, db.Close())
+}
+
 func TestRenew_KeepsAValueInAValueFile(t *testing.T) {
 	t.Parallel()
 	clock := testkit.NewClock()
