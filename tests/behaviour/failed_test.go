@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/base"
@@ -74,6 +76,42 @@ func TestErrFailed_EndsAllWritingAfterAFailedWrite(t *testing.T) {
 			testkit.Must(t, db.Close())
 		})
 	}
+}
+
+// After a failed write of the manifest it is unknown what it refers to, so no file goes. Jobs
+// that went on would fill the disk.
+func TestErrFailed_OfTheManifestEndsTheJobs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		disk := memfs.New()
+		faults := faultfs.New(disk)
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, MemtableSize: testkit.SmallMemtable})
+		testkit.Must(t, err)
+		set := func(i int) error {
+			return db.Update(func(tx stoat.Txn) error { return tx.Set(testkit.Key(i), make([]byte, 1000)) }, stoat.WithDurability(stoat.Buffered))
+		}
+		testkit.Must(t, set(0))
+		rule := faults.Add(faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatManifest})
+		for i := 1; err == nil && i < 10_000; i++ {
+			err = set(i)
+		}
+		testkit.WantError(t, "a commit after the failed flush", err, stoat.ErrFailed)
+		if rule.Fired() != 1 {
+			t.Fatalf("%d calls failed, want 1", rule.Fired())
+		}
+		files := func() int {
+			synctest.Wait()
+			names, err := disk.List(testkit.Dir)
+			testkit.Must(t, err)
+			return len(names)
+		}
+		before := files()
+		time.Sleep(5 * time.Minute)
+		if after := files(); after > before {
+			t.Errorf("five minutes later, %d files have become %d", before, after)
+		}
+		testkit.WantError(t, "Close", db.Close(), stoat.ErrFailed)
+	})
 }
 
 func TestErrFailed_IsNotForACommitThatFailsAlone(t *testing.T) {
