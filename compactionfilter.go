@@ -26,6 +26,8 @@ import (
 // Background goroutines call a filter, several at the same time. If it panics or returns
 // what no value can be, the value stays, and the database reports a Warning. It reports at
 // most one a minute for each filter.
+// A filter must not end its goroutine, as testing.T.FailNow does: that would also end a
+// background job.
 type Filter interface {
 	// Name names the filter in Options.Filter. It must not be "none".
 	Name() string

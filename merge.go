@@ -12,7 +12,8 @@ import (
 // The methods must be pure: the same arguments give the same result, at any time and in
 // any order of calls. Several goroutines call them at the same time, readers and
 // background jobs. Commits may wait for them. A function that returns an error or
-// panics makes reads of the key fail with ErrMerge, and no operand is lost.
+// panics makes reads of the key fail with ErrMerge, and no operand is lost. It must not end its
+// goroutine, as testing.T.FailNow does: that would also end a background job.
 type MergeFunction interface {
 	// Name names the function. A database finds its function by the name, so the name of
 	// a function must change when its operands get another meaning. It must not be "none".

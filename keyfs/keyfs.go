@@ -199,6 +199,7 @@ func (f *FS) noDirectory(tx stoat.Txn, name string) error {
 var (
 	errNotDirectory = errors.New("not a directory")
 	errDirectory    = errors.New("is a directory")
+	errTooLarge     = errors.New("larger than a slice can be on this system")
 )
 
 // ReadFile returns the content of a file, which belongs to the caller.
@@ -210,6 +211,8 @@ func (f *FS) ReadFile(name string) (content []byte, err error) {
 			return err
 		case i.dir:
 			return errDirectory
+		case int64(int(i.size)) != i.size:
+			return errTooLarge
 		}
 		content, err = item.ValueCopy(make([]byte, 0, i.size))
 		return err
