@@ -77,9 +77,10 @@ func (s *dirStore) put(ctx context.Context, name string, content *io.SectionRead
 		return err
 	}
 	err = s.fs.SyncDir(s.fs.Dir(target))
-	if err != nil && !replaces {
+	if err != nil && !replaces && !strings.HasPrefix(name, filesDir) {
 		// The next sync may succeed without making the name durable, so it must go. A name
-		// that was there before leads to one of the two objects.
+		// that was there before leads to one of the two objects. Another backup may have put
+		// the same file of a database meanwhile, so that name stays. List syncs it.
 		err = errors.Join(err, s.fs.Remove(target))
 	}
 	return err

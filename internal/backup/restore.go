@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/newdir"
@@ -227,9 +228,14 @@ func (r *restore) goOn() error {
 
 // copy reads all backups to their ends, and writes what is not done yet. With onlyRead it
 // writes nothing.
+//
+// It leaves out keys of keyspaces that the last backup does not have. A backup that was taken
+// while a keyspace was being dropped has neither the keyspace nor the deletion of its keys.
 func (r *restore) copy(onlyRead bool) error {
-	b := r.build
+	b, state := r.build, &r.chain.Last().Header.State
 	var last []byte
+	var walk keyspace.Walk
+	number, known := uint32(0), true
 	for n := 0; ; n++ {
 		if n%stopEvery == 0 {
 			if err := r.ctx.Err(); err != nil {
@@ -244,6 +250,13 @@ func (r *restore) copy(onlyRead bool) error {
 			return err
 		}
 		if onlyRead || r.done != nil && bytes.Compare(it.Key, r.done) <= 0 {
+			continue
+		}
+		if of := walk.Number(it.Key); of != number {
+			_, known = state.Keyspace(of)
+			number, known = of, known || of == 0
+		}
+		if !known {
 			continue
 		}
 		newKey := !bytes.Equal(it.Key, last)

@@ -2,6 +2,7 @@ package spaces
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,6 +114,7 @@ func (r *Registry) Step() (again time.Duration, err error) {
 	ctx := r.o.Group.Stopped()
 	table := r.o.Store.State().Keyspaces
 	var gone []uint32
+	var failed error
 	for _, k := range table {
 		if !k.Dropping {
 			continue
@@ -123,7 +125,8 @@ func (r *Registry) Step() (again time.Duration, err error) {
 		}
 		if err != nil {
 			r.o.Commits.JobFailed(fmt.Errorf("free keyspace %q: %w", k.Name, err))
-			return 0, err
+			failed = cmp.Or(failed, err)
+			continue // with those that can be freed
 		}
 		if empty {
 			gone = append(gone, k.Number)
@@ -131,14 +134,16 @@ func (r *Registry) Step() (again time.Duration, err error) {
 			again = snapshotsEvery
 		}
 	}
-	if len(gone) == 0 {
-		return again, nil
+	if len(gone) > 0 {
+		if err := r.forget(gone); err != nil {
+			return 0, err
+		}
+		for _, number := range gone {
+			r.tombstones.Delete(number)
+		}
 	}
-	if err := r.forget(gone); err != nil {
-		return 0, err
-	}
-	for _, number := range gone {
-		r.tombstones.Delete(number)
+	if failed != nil {
+		return 0, failed
 	}
 	return again, nil
 }

@@ -223,6 +223,40 @@ func TestBackup_HasAKeyspaceThatIsDroppedAfterItsSnapshot(t *testing.T) {
 	}))
 }
 
+// The writer dies before the commit that deletes the keys of a dropped keyspace. An incremental
+// backup by a follower then has no new version, and no keyspace.
+func TestBackup_AnIncrementalOneOfAHalfDroppedKeyspaceRestoresNoKeyOfIt(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	faults := faultfs.New(disk)
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults})
+	testkit.Must(t, err)
+	jobs, err := db.Keyspace("jobs", nil)
+	testkit.Must(t, err)
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+		return errors.Join(tx.In(jobs).Set([]byte("key"), []byte("value")), tx.Set([]byte("kept"), []byte("value")))
+	}))
+	full, info := backUp(t, db, stoat.BackupOptions{})
+	faults.Add(faultfs.Rule{Op: vfs.OpWrite, Category: vfs.CatLog, Forever: true})
+	testkit.WantError(t, "DropKeyspace", db.DropKeyspace("jobs"), stoat.ErrFailed)
+	if n := listed(t, db); n != 0 {
+		t.Fatalf("the database has %d keyspaces after the drop", n)
+	}
+	follower, err := stoat.OpenFollower(testkit.Dir, &stoat.Options{FS: disk.Clone()})
+	testkit.Must(t, err)
+	defer func() { testkit.Must(t, follower.Close()) }()
+	since, next := backUp(t, follower, stoat.BackupOptions{Since: info})
+	if next.Version != info.Version {
+		t.Fatalf("the versions are %d and %d, want the same", info.Version, next.Version)
+	}
+	restored := restore(t, full, since)
+	testkit.MustBeSound(t, restored)
+	if got := valuesOf(t, restored); len(got) != 1 || listed(t, restored) != 0 {
+		t.Errorf("restored were %v and %d keyspaces", got, listed(t, restored))
+	}
+	testkit.WantError(t, "Close", db.Close(), stoat.ErrFailed)
+}
+
 // listed returns how many keyspaces with names a database has.
 func listed(t *testing.T, db *stoat.DB) int {
 	all, err := db.Keyspaces()
