@@ -204,10 +204,11 @@ func (w *writer) Truncate(size int64) error {
 		return w.extendLocked(size)
 	}
 	if page := size >> pageShift; page < w.whole {
-		w.tail = w.tail[:pageSize]
-		if err := w.readLocked(w.tail, page); err != nil {
+		last := make([]byte, pageSize) // the tail stays if it cannot be read
+		if err := w.readLocked(last, page); err != nil {
 			return err
 		}
+		w.tail = append(w.tail[:0], last...)
 		w.whole, w.tags = page, w.tags[:tagSize*page]
 	}
 	w.tail = w.tail[:size-w.whole<<pageShift]

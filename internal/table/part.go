@@ -18,7 +18,7 @@ type place struct {
 // the next. It reads only fences, and some key parts where the fences are equal.
 func (r *Reader) placeOf(key []byte) (place, error) {
 	s := r.searchFor(key)
-	if s.Left == 0 {
+	if s.fences == nil { // the start that all keys share is not that of key
 		return place{s.from, 0}, nil
 	}
 	for s.Left > 0 {

@@ -16,11 +16,18 @@ func (r *Reader) Gauge() *residency.Gauge { return &r.gauge }
 // and verify them again. Borrowed values stay valid. The directory and the other
 // sections stay: every read needs them, and no read fetches them.
 func (r *Reader) DropPages() error {
+	r.forget()
+	// A reader may verify some meanwhile, which then go all the same.
+	defer r.forget()
+	return r.m.DontNeed(0, r.sumsOff()&^(keepAlign-1))
+}
+
+// forget makes later reads verify all pages again.
+func (r *Reader) forget() {
 	r.keysOK.clear()
 	r.valsOK.clear()
 	r.pagesOK.clear()
 	r.gauge.Clear()
-	return r.m.DontNeed(0, r.sumsOff()&^(keepAlign-1))
 }
 
 // populate brings [off, off+n) of the file into memory.

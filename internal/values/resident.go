@@ -47,6 +47,8 @@ func (r *Reader) DropPages() error {
 	r.gauge.Clear()
 	r.fetched.Store(0)
 	v.advised.set(0, 0)
+	// A reader may verify some meanwhile, which then go all the same.
+	defer v.marks.clear()
 	return v.m.DontNeed(0, v.end)
 }
 
