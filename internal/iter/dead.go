@@ -288,8 +288,11 @@ func (v *Visible) endRun(ended bool) {
 	case ended && r.gap != nil:
 		v.leaveGap()
 	case r.gap != nil:
-		// The round may also have newer entries of the gap, dead or alive.
-		r.on = nil
+		// The round may also have newer entries of the gap, dead or alive. A gap that the run
+		// began on stays: its step knows what the reader passed there.
+		if r.on == r.gap {
+			r.on = nil
+		}
 		r.absorb()
 	}
 	if ended && !r.reverse {

@@ -59,9 +59,9 @@
 // corruption, even after a failed sync. The old tail stays unchanged until the edit is
 // durable.
 //
-// Carried frames bear the early mark. A segment with other frames that have a durable field
-// above 0 is corruption when no span reaches it and it is not older than all spans. Then a
-// reference to it was lost. Recovery never treats such a segment as free.
+// Carried frames bear the early mark. A segment with other frames may have one with a durable
+// field above 0. That is corruption when no span reaches the segment and it is not older than
+// all spans. Then a reference to it was lost. Recovery never treats it as free.
 //
 // # Concurrency
 //

@@ -203,10 +203,11 @@ func copyBorrowed(dst, borrowed []byte) (all []byte, err error) {
 // Check returns the error of operations of the transaction, or nil if they can go
 // on.
 func (tx Txn) Check() error {
+	if tx.ended() {
+		return base.ErrTxnDone
+	}
 	ctx := tx.s.ctx // the end of the transaction sets it to nil
 	switch {
-	case tx.ended():
-		return base.ErrTxnDone
 	case tx.s.engine.Store.Closed():
 		return base.ErrClosed
 	case tx.s.snapshot != nil && tx.s.snapshot.expired.Load():

@@ -156,3 +156,69 @@ func TestGaps_AReaderOfNewVersionsHidesNoOldOnes(t *testing.T) {
 		testkit.Must(t, db.Close())
 	}
 }
+
+// A reader passes the newer deletions of one gap, older ones behind it, and a second gap.
+// What it then remembers must not hide, from an older snapshot, what the first gap deleted.
+func TestGaps_AGapThatGrowsIntoAnotherKeepsTheNewestDeletion(t *testing.T) {
+	t.Parallel()
+	for _, reverse := range []bool{false, true} {
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.New()})
+		testkit.Must(t, err)
+		key := func(space byte, i int) []byte { return fmt.Appendf(nil, "%c%03d", space, i) }
+		change := func(do func(tx stoat.Txn, key []byte) error, ranges ...[3]int) {
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+				for _, r := range ranges {
+					for i := r[1]; i < r[2]; i++ {
+						if err := do(tx, key(byte(r[0]), i)); err != nil {
+							return err
+						}
+					}
+				}
+				return nil
+			}))
+		}
+		first, last, young, end := int('a'), int('z'), [2]int{64, 100}, "~"
+		if reverse {
+			first, last, young, end = int('z'), int('a'), [2]int{0, 36}, "A"
+		}
+		set := func(tx stoat.Txn, key []byte) error { return tx.Set(key, []byte("value")) }
+		remove := func(tx stoat.Txn, key []byte) error { return tx.Delete(key) }
+		change(set, [3]int{first, 0, 100}, [3]int{'m', 0, 100}, [3]int{last, 0, 100})
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return set(tx, []byte(end)) }))
+		old := [][3]int{{'m', 0, 100}, {last, 0, 100}, {first, 0, young[0]}, {first, young[1], 100}}
+		change(remove, old...)
+		snapshot, err := db.Snapshot(stoat.SnapshotOptions{})
+		testkit.Must(t, err)
+		change(remove, [3]int{first, young[0], young[1]})
+		count := func(tx stoat.Txn, prefix string) (n int) {
+			it := tx.Iterator(stoat.IterOptions{Prefix: []byte(prefix), Reverse: reverse})
+			defer func() { testkit.Must(t, it.Close()) }()
+			for it.Next() {
+				n++
+			}
+			return n
+		}
+		testkit.Must(t, db.View(func(tx stoat.Txn) error {
+			for _, space := range []int{first, last} {
+				if n := count(tx, string(rune(space))); n != 0 {
+					t.Errorf("reverse %t: %d keys with the prefix %c, want none", reverse, n, space)
+				}
+			}
+			if n := count(tx, ""); n != 1 {
+				t.Errorf("reverse %t: %d keys in all, want 1", reverse, n)
+			}
+			return nil
+		}))
+		testkit.Must(t, snapshot.View(func(tx stoat.Txn) error {
+			if n := count(tx, string(rune(first))); n != 36 {
+				t.Errorf("reverse %t: the snapshot has %d keys with the prefix %c, want 36", reverse, n, first)
+			}
+			if n := count(tx, ""); n != 37 {
+				t.Errorf("reverse %t: the snapshot has %d keys, want 37", reverse, n)
+			}
+			return nil
+		}))
+		snapshot.Close()
+		testkit.Must(t, db.Close())
+	}
+}

@@ -50,8 +50,9 @@ func judgeTwice(earlier, later *comparison.Record) []judgedSection {
 	return all
 }
 
-// Agreement writes as Markdown how the verdicts of two runs agree: the number of each pair of
-// verdicts, the targets on which the runs contradict each other, and all figures side by side.
+// Agreement writes as Markdown how the verdicts of two runs agree. It counts each pair of
+// verdicts, and names the targets on which the runs contradict each other. Then it shows all
+// figures side by side.
 func Agreement(out io.Writer, earlier, later *comparison.Record) error {
 	w := bufio.NewWriter(out)
 	first, second := dayOf(earlier), dayOf(later)
