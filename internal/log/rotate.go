@@ -260,7 +260,8 @@ func (w *Writer) keepFree(f segmentFile) {
 }
 
 // Shrink moves to a segment of the smallest size if the current one is larger.
-// After Release and Close have freed the rest, an idle database is small.
+// After Release and Close have freed the rest, an idle database is small. Shrink waits until
+// everything before is durable, so that its caller learns of a failure: no commit may follow.
 func (w *Writer) Shrink() error {
 	if err := w.Err(); err != nil {
 		return err
@@ -269,5 +270,13 @@ func (w *Writer) Shrink() error {
 	if w.mu.seg.size <= size {
 		return nil
 	}
-	return w.rotate(plan{size: size, most: size})
+	if err := w.rotate(plan{size: size, most: size}); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.mu.pending) > 0 && w.mu.err == nil {
+		w.mu.changed.Wait()
+	}
+	return w.mu.err
 }
