@@ -51,10 +51,8 @@ func (f *Follower) holdAll(p *Pinned) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p.State, p.Visible = f.store.State(), f.store.Visible()
-	for _, t := range f.store.View().Memtables {
-		if t.LastSeq() > p.Visible {
-			return errUnseen
-		}
+	if f.store.View().Memtables[0].LastSeq() > p.Visible {
+		return errUnseen
 	}
 	slot, v, err := f.store.HoldView()
 	if err != nil {
