@@ -100,7 +100,7 @@ func (c *Committer) begin(ctx context.Context, own *Request) *group {
 	for {
 		var refused error
 		if may, bytes := c.mayWait(); may {
-			if c.taken(own) && c.throttle.WouldWait(bytes) {
+			if c.throttle.WouldWait(bytes) && c.taken(own) {
 				c.letGo()
 				return nil
 			}
