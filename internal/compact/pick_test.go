@@ -453,3 +453,22 @@ func BenchmarkPick(b *testing.B) {
 	}
 	b.ReportMetric(float64(len(tr.v.Levels[0])), "tables-in-level-0")
 }
+
+// A table is a day old, and one of its values expires now and then.
+func TestGarbage_AgeAloneMakesOnlyTombstonesWorthARewrite(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		what  string
+		table manifest.Table
+		want  bool
+	}{
+		{"one value in a thousand has expired", manifest.Table{Entries: 1000, Keys: 1000, Expiring: 1000, OldestExpiry: 1, NewestExpiry: 1e6}, false},
+		{"one entry in a thousand is a tombstone", manifest.Table{Entries: 1000, Keys: 1000, Deletions: 1}, true},
+		{"half of the values have expired", manifest.Table{Entries: 1000, Keys: 1000, Expiring: 1000, OldestExpiry: 1, NewestExpiry: 4000}, true},
+	} {
+		p := picker{v: new(manifest.Version), s: Shape{NowMs: 2001, DeletionAgeMs: 1000, OldestSnapshot: base.SeqNumMax}.withDefaults()}
+		if part, _ := p.garbageOf(&c.table, last); (part > 0) != c.want {
+			t.Errorf("%s: a part of %v is worth a rewrite, want %t", c.what, part, c.want)
+		}
+	}
+}
