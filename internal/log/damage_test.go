@@ -266,6 +266,27 @@ func TestRecover_UnreferencedUsedSegmentIsCorruption(t *testing.T) {
 	}
 }
 
+// No writer closes a log before its records are durable. Recovery would take them for a tail
+// that may be lost.
+func TestRecover_CloseFrameThatDoesNotProveItsRecordsIsCorruption(t *testing.T) {
+	t.Parallel()
+	ref := base.SegmentRef{Number: 1, File: 1, Salt: 77}
+	for _, durable := range []bool{true, false} {
+		fs := memfs.NewVolatile()
+		must(t, fs.MkdirAll(testDir))
+		o := testOptions(fs, 1)
+		script := []byte{0x31, 0x07}
+		if durable {
+			script = []byte{0x31, 0x00, 0x07}
+		}
+		writeFile(t, &o, ref.File, fuzzSegment(ref, script))
+		_, err := Recover(o, []base.LogSpan{{First: ref}}, func([]byte) error { return nil })
+		if ok := err == nil; ok != durable || err != nil && !errors.Is(err, base.ErrCorrupt) {
+			t.Errorf("the close frame proves the record: %v; recovery: %v", durable, err)
+		}
+	}
+}
+
 func TestReplay_IgnoresFramesOfAnEarlierUseOfTheFile(t *testing.T) {
 	t.Parallel()
 	d := newWorkload(t, 1)

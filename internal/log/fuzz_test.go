@@ -39,6 +39,16 @@ func fuzzSegment(ref base.SegmentRef, script []byte) []byte {
 	return append(append(file, frames...), make([]byte, 40)...)
 }
 
+// writeFile makes a file of the log with the given content.
+func writeFile(t *testing.T, o *Options, file uint64, content []byte) {
+	t.Helper()
+	h, err := o.FS.Create(o.path(file), vfs.CatLog)
+	must(t, err)
+	_, err = h.WriteAt(content, 0)
+	must(t, err)
+	must(t, h.Close())
+}
+
 // FuzzLogReplay recovers a log of two segments with valid frames in any order and
 // damage at one place. The result is corruption, or transactions that a new span
 // keeps and a second recovery finds again.
@@ -49,6 +59,7 @@ func FuzzLogReplay(f *testing.F) {
 	f.Add([]byte{whole, next}, []byte{0, whole, 0, whole, first}, uint32(record.Start+80), byte(2))
 	f.Add([]byte{last}, []byte{whole}, uint32(0), byte(0))
 	f.Add([]byte{next | 0x80}, []byte{whole}, uint32(0), byte(0))
+	f.Add([]byte{whole, 0, next}, []byte{whole, 7, 0, whole}, uint32(0), byte(0)) // goes on behind its close frame
 	f.Fuzz(func(t *testing.T, one, two []byte, at uint32, flip byte) {
 		if len(one)+len(two) > 2000 {
 			return
@@ -62,11 +73,7 @@ func FuzzLogReplay(f *testing.F) {
 			if i == int(at>>31) {
 				b[int(at&(1<<31-1))%len(b)] ^= flip
 			}
-			h, err := fs.Create(o.path(refs[i].File), vfs.CatLog)
-			must(t, err)
-			_, err = h.WriteAt(b, 0)
-			must(t, err)
-			must(t, h.Close())
+			writeFile(t, &o, refs[i].File, b)
 		}
 		replayed := func(spans []base.LogSpan) ([][]byte, Recovered, error) {
 			var all [][]byte

@@ -124,7 +124,7 @@ func (p *replay) records(r *record.Reader, st *segmentReplay) error {
 		st.bounds.advance(rec.Durable)
 		switch rec.Kind {
 		case record.Close:
-			return nil
+			return st.checkClose(&rec)
 		case record.Next:
 			next, err := decodeSuccessor(rec.Payload, rec.Offset, st.ref.Number)
 			st.next = &next
@@ -139,6 +139,16 @@ func (p *replay) records(r *record.Reader, st *segmentReplay) error {
 			st.bounds.add(st.end)
 		}
 	}
+}
+
+// checkClose checks that a close frame says that all records before it are durable, as a
+// writer knows when it closes.
+func (st *segmentReplay) checkClose(rec *record.Record) error {
+	if rec.Durable < st.end.offset {
+		return base.Corrupt(rec.Offset, "durable mark of a close frame", rec.Durable,
+			fmt.Sprintf("at least %d", st.end.offset))
+	}
+	return nil
 }
 
 // checkSeal compares the end of a sealed span with what the replay found there.
