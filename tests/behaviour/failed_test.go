@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,36 +83,67 @@ func TestErrFailed_EndsAllWritingAfterAFailedWrite(t *testing.T) {
 // that went on would fill the disk.
 func TestErrFailed_OfTheManifestEndsTheJobs(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		disk := memfs.New()
-		faults := faultfs.New(disk)
-		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, MemtableSize: testkit.SmallMemtable})
-		testkit.Must(t, err)
-		set := func(i int) error {
-			return db.Update(func(tx stoat.Txn) error { return tx.Set(testkit.Key(i), make([]byte, 1000)) }, stoat.WithDurability(stoat.Buffered))
-		}
-		testkit.Must(t, set(0))
-		rule := faults.Add(faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatManifest})
-		for i := 1; err == nil && i < 10_000; i++ {
-			err = set(i)
-		}
-		testkit.WantError(t, "a commit after the failed flush", err, stoat.ErrFailed)
-		if rule.Fired() != 1 {
-			t.Fatalf("%d calls failed, want 1", rule.Fired())
-		}
-		files := func() int {
-			synctest.Wait()
-			names, err := disk.List(testkit.Dir)
-			testkit.Must(t, err)
-			return len(names)
-		}
-		before := files()
-		time.Sleep(5 * time.Minute)
-		if after := files(); after > before {
-			t.Errorf("five minutes later, %d files have become %d", before, after)
-		}
-		testkit.WantError(t, "Close", db.Close(), stoat.ErrFailed)
-	})
+	set := func(db *stoat.DB, i int) error {
+		return db.Update(func(tx stoat.Txn) error { return tx.Set(testkit.Key(i), make([]byte, 1000)) }, stoat.WithDurability(stoat.Buffered))
+	}
+	for name, fail := range map[string]func(t *testing.T, db *stoat.DB, arm func()) error{
+		"flush": func(t *testing.T, db *stoat.DB, arm func()) (err error) {
+			arm()
+			for i := 1; err == nil && i < 10_000; i++ {
+				err = set(db, i)
+			}
+			return err
+		},
+		"compaction": func(t *testing.T, db *stoat.DB, arm func()) error {
+			return db.Compact(t.Context(), stoat.CompactOptions{Progress: func(stoat.CompactProgress) { arm() }})
+		},
+		"collection": func(t *testing.T, db *stoat.DB, arm func()) error {
+			for i := range 2000 {
+				testkit.Must(t, set(db, i))
+			}
+			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{})) // finds the garbage
+			if s := db.Stats(); s.ValueGarbage < s.ValueBytes/10 {
+				t.Errorf("only %d of %d bytes of values are garbage", s.ValueGarbage, s.ValueBytes)
+			}
+			arm()
+			return db.Collect(t.Context())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				disk := memfs.New()
+				faults := faultfs.New(disk)
+				db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, MemtableSize: testkit.SmallMemtable})
+				testkit.Must(t, err)
+				for i := range 6000 {
+					testkit.Must(t, set(db, i%2000))
+				}
+				synctest.Wait()
+				var once sync.Once
+				var rule *faultfs.Fault
+				err = fail(t, db, func() {
+					once.Do(func() { rule = faults.Add(faultfs.Rule{Op: vfs.OpSyncData, Path: "MANIFEST-??????"}) })
+				})
+				testkit.WantError(t, "the job, or a commit after it", err, stoat.ErrFailed)
+				if rule == nil || rule.Fired() != 1 {
+					t.Fatal("no call failed")
+				}
+				files := func() int {
+					synctest.Wait()
+					names, err := disk.List(testkit.Dir)
+					testkit.Must(t, err)
+					return len(names)
+				}
+				before := files()
+				time.Sleep(5 * time.Minute)
+				if after := files(); after > before {
+					t.Errorf("five minutes later, %d files have become %d", before, after)
+				}
+				testkit.WantError(t, "Close", db.Close(), stoat.ErrFailed)
+			})
+		})
+	}
 }
 
 func TestErrFailed_IsNotForACommitThatFailsAlone(t *testing.T) {
