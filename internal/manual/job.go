@@ -125,6 +125,7 @@ func (e *Engine) operate(ctx context.Context, name string, o Options, run func(*
 	if err != nil {
 		if e.Store.ManifestErr() != nil {
 			e.Commits.JobFailed(err)
+			err = base.Failed(err)
 		}
 		return fmt.Errorf("%s: %w", name, err)
 	}

@@ -262,6 +262,7 @@ func (r *Registry) record(edit manifest.Edit) error {
 	if err != nil {
 		if r.o.Store.ManifestErr() != nil {
 			r.o.Commits.JobFailed(err)
+			err = base.Failed(err)
 		}
 		return err
 	}
