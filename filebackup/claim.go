@@ -57,7 +57,10 @@ var ErrClaimLost = errors.New("filebackup: lost the claim on the store")
 func newClaim(ctx context.Context, store Store, kind string) (*claim, error) {
 	c := &claim{store: store, name: fmt.Sprintf("%s%016x", kind, rand.Uint64())}
 	if err := c.renew(ctx); err != nil {
-		return nil, err
+		// The store may have it: a call that was cancelled may have arrived.
+		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimRenewal)
+		defer cancel()
+		return nil, errors.Join(err, store.Delete(after, c.name))
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop
@@ -126,16 +129,29 @@ func sectionOf(b []byte) *io.SectionReader {
 // awaitClaims waits until no claim of a kind is left, and removes those that lapse. Without
 // patience, it returns false when it finds a claim in use.
 func awaitClaims(ctx context.Context, store Store, kind string, patient bool) (free bool, err error) {
+	var names []string
 	for o, err := range store.List(ctx, kind) {
 		if err != nil {
 			return false, err
 		}
-		if gone, err := awaitClaim(ctx, store, o.Name, patient); !gone || err != nil {
-			return false, err
-		}
+		names = append(names, o.Name)
 	}
-	return true, nil
+	// Claims of crashed processes lapse at the same time, not one after the other.
+	err = each(ctx, workersMax, names, func(ctx context.Context, name *string) error {
+		gone, err := awaitClaim(ctx, store, *name, patient)
+		if err == nil && !gone {
+			err = errInUse
+		}
+		return err
+	})
+	if err == errInUse {
+		return false, nil
+	}
+	return err == nil, err
 }
+
+// errInUse says that a claim is in use.
+var errInUse = errors.New("claim in use")
 
 // awaitClaim waits until a claim is gone or has lapsed. Without patience, it returns false
 // for a claim that is in use: its content says so, or changes.

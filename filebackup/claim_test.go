@@ -3,6 +3,7 @@ package filebackup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -87,7 +88,7 @@ func newFake() (*fakeDatabase, Options, Store) {
 func newOrphan(t *testing.T) Store {
 	t.Helper()
 	_, _, store := newFake()
-	must(t, store.Put(t.Context(), filesDir+"orphan", sectionOf([]byte("x"))))
+	must(t, store.Put(t.Context(), filesDir+strings.Repeat("0", 64), sectionOf([]byte("x"))))
 	return store
 }
 
@@ -336,7 +337,7 @@ func TestClaim_APruneThatLosesItsClaimDeletesNothingMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, _, store := newFake()
 		for _, name := range []string{"a", "b", "c"} {
-			must(t, store.Put(t.Context(), filesDir+name, sectionOf([]byte("x"))))
+			must(t, store.Put(t.Context(), filesDir+strings.Repeat(name, 64), sectionOf([]byte("x"))))
 		}
 		h := &hooked{Store: store}
 		deletions := 0
@@ -373,4 +374,43 @@ func TestBackup_TwoAtOnceOfOneDatabase(t *testing.T) {
 			t.Errorf("the second backup returns %v", second)
 		}
 	})
+}
+
+func TestClaim_ManyOfCrashedBackupsLapseTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, store := backUps(t, 1)
+		for i := range 6 {
+			claim := fmt.Sprintf("%s%016x", claimBackup, i)
+			must(t, store.Put(t.Context(), claim, sectionOf([]byte("stoat claim\ntime 1990-01-01T00:00:00Z\nrandom 1\n"))))
+		}
+		began := time.Now()
+		r, err := Prune(t.Context(), store, 1)
+		must(t, err)
+		if took := time.Since(began); took > 2*claimLapse || r.Busy {
+			t.Errorf("Prune took %v, of which one claim takes %v; busy: %v", took, claimLapse, r.Busy)
+		}
+	})
+}
+
+func TestClaim_OfABackupThatIsCancelledWhileItClaimsIsRemoved(t *testing.T) {
+	t.Parallel()
+	db, o, store := newFake()
+	ctx, cancel := context.WithCancel(t.Context())
+	h := &hooked{Store: store}
+	h.hook = func(what, name string) error {
+		if what != "put" || !strings.HasPrefix(name, claimBackup) || ctx.Err() != nil {
+			return nil
+		}
+		must(t, store.Put(t.Context(), name, sectionOf([]byte("it arrives"))))
+		cancel()
+		return ctx.Err()
+	}
+	if _, err := Backup(ctx, db, h, o); !errors.Is(err, context.Canceled) {
+		t.Errorf("Backup returns %v", err)
+	}
+	for o, err := range store.List(t.Context(), claimBackup) {
+		must(t, err)
+		t.Errorf("the claim %s is left", o.Name)
+	}
 }

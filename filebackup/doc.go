@@ -21,9 +21,9 @@
 // A file comes before the list that names it. So a crash leaves all lists complete. A
 // list is text; docs/format-backup.md describes it.
 //
-// One store may have the backups of several databases, and they share equal files. But a
-// backup recognises only the files of the newest list. It reads all others in order to
-// recognise them. So give each database a store, or a directory, of its own.
+// Give each database a store, or a directory, of its own. A store does not tell whose backups
+// it has: [Prune] counts all together, and an empty ID names the newest of all. A backup
+// recognises only the files of the newest list.
 //
 // # Encryption
 //

@@ -30,8 +30,8 @@ func fetch(ctx context.Context, store Store, f *file, write func(b []byte, at in
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n, err := io.ReadFull(r, buf)
-		ended = errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		n, err := fill(r, buf)
+		ended = err == io.EOF
 		if err != nil && !ended {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
@@ -52,6 +52,17 @@ func fetch(ctx context.Context, store Store, f *file, write func(b []byte, at in
 		return f.wrong("SHA-256", got, f.sum)
 	}
 	return nil
+}
+
+// fill reads until buf is full or r returns an error. Only io.EOF is the end of an object:
+// when a connection breaks, its reader may return io.ErrUnexpectedEOF.
+func fill(r io.Reader, buf []byte) (n int, err error) {
+	for n < len(buf) && err == nil {
+		var more int
+		more, err = r.Read(buf[n:])
+		n += more
+	}
+	return n, err
 }
 
 // wrong returns an error about the object of a file.

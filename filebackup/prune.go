@@ -2,8 +2,11 @@ package filebackup
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/mutant"
@@ -23,7 +26,8 @@ type PruneReport struct {
 }
 
 // Prune deletes all but the newest keep backups, at least 1, and then all files that no
-// backup has. Among them are files of backups that did not end.
+// backup has. Among them are files of backups that did not end. Prune counts all backups of the
+// store, of whatever database.
 //
 // It may run beside backups, which wait for it. After a crash of a backup, it can take two
 // minutes until Prune knows that no backup is under way. While the list of a backup that it
@@ -111,7 +115,7 @@ func (p *pruning) deleteFiles(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if !needed[o.Name] {
+			if !needed[o.Name] && isOurs(o.Name) {
 				garbage = append(garbage, o)
 			}
 		}
@@ -125,6 +129,17 @@ func (p *pruning) deleteFiles(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// isOurs reports whether a backup makes objects of such a name. In a directory that is taken
+// for a store by mistake, other files stay.
+func isOurs(name string) bool {
+	digits, size := strings.TrimPrefix(name, filesDir), sha256.Size
+	if rest, ok := strings.CutPrefix(name, partialDir); ok {
+		digits, size = rest, 8 // Dir names it by a number
+	}
+	b, err := hex.DecodeString(digits)
+	return err == nil && len(b) == size && hex.EncodeToString(b) == digits
 }
 
 // delete deletes a file. The time limit is part of the claim: a backup that has waited until

@@ -35,7 +35,7 @@ func TestPrune_DeletesNothingWhileAListThatItKeepsCannotBeRead(t *testing.T) {
 		for damaged := range 2 {
 			ids, store := backUps(t, 4)
 			must(t, store.Put(t.Context(), listsDir+ids[3-damaged], sectionOf([]byte(content))))
-			must(t, store.Put(t.Context(), filesDir+"orphan", sectionOf([]byte("x"))))
+			must(t, store.Put(t.Context(), filesDir+strings.Repeat("0", 64), sectionOf([]byte("x"))))
 			r, err := Prune(t.Context(), store, 1+damaged)
 			if !errors.Is(err, want) || len(r.Backups) != 0 || r.Files != 0 {
 				t.Errorf("Prune reports %+v: %v", r, err)
@@ -168,9 +168,58 @@ func (s *spoiled) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 func TestPrune_DeletesNoFileWhenAListIsDamagedMeanwhile(t *testing.T) {
 	t.Parallel()
 	ids, store := backUps(t, 2)
-	must(t, store.Put(t.Context(), filesDir+"orphan", sectionOf([]byte("x"))))
+	must(t, store.Put(t.Context(), filesDir+strings.Repeat("0", 64), sectionOf([]byte("x"))))
 	r, err := Prune(t.Context(), &spoiled{store, listsDir + ids[1]}, 2)
 	if !errors.Is(err, base.ErrCorrupt) || r.Files != 0 {
 		t.Errorf("Prune reports %+v: %v", r, err)
+	}
+}
+
+func TestPrune_LeavesFilesThatNoBackupMade(t *testing.T) {
+	t.Parallel()
+	store := Dir(memfs.New(), "/project")
+	names := []string{filesDir + "a", filesDir + "sub/thesis.txt", filesDir + strings.Repeat("A", 64), filesDir + strings.Repeat("0", 63),
+		partialDir + "notes", partialDir + strings.Repeat("0", 64)}
+	for _, name := range names {
+		must(t, store.Put(t.Context(), name, sectionOf([]byte("precious"))))
+	}
+	r, err := Prune(t.Context(), store, 1)
+	must(t, err)
+	if r.Files > 0 {
+		t.Errorf("Prune of a directory that is no store deleted %d of %d files", r.Files, len(names))
+	}
+}
+
+// A breaking store ends each file in the middle, as an answer of HTTP whose connection breaks.
+type breaking struct{ Store }
+
+func (b *breaking) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	content, err := b.Store.Get(ctx, name)
+	if err == nil && strings.HasPrefix(name, filesDir) {
+		return &broken{content}, nil
+	}
+	return content, err
+}
+
+type broken struct{ io.ReadCloser }
+
+func (b *broken) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == nil {
+		n, err = n/2, io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+func TestBackup_ThatIsReadOverABreakingConnectionIsNotCorrupt(t *testing.T) {
+	t.Parallel()
+	ids, store := backUps(t, 1)
+	_, err := Verify(t.Context(), &breaking{store}, ids[0])
+	if !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, base.ErrCorrupt) {
+		t.Errorf("Verify returns %v", err)
+	}
+	_, err = Restore(t.Context(), &breaking{store}, ids[0], "/r", RestoreOptions{FS: memfs.New()})
+	if !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, base.ErrCorrupt) {
+		t.Errorf("Restore returns %v", err)
 	}
 }

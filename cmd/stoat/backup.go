@@ -100,26 +100,14 @@ func describe(i stoat.BackupInfo) string {
 		kind, i.Version, i.Database, i.Time.Format(time.RFC3339), i.Entries, i.Unchanged)
 }
 
-// openBackup opens a backup, or standard input for the name -.
-func (c *call) openBackup(name string) (io.Reader, io.Closer, error) {
-	if name == "-" {
-		return bufio.NewReaderSize(c.in, copyBuffer), io.NopCloser(c.in), nil
-	}
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	return bufio.NewReaderSize(file, copyBuffer), file, nil
-}
-
 // verify reads a backup to its end.
 func (c *call) verify(ctx context.Context, name string) (info stoat.BackupInfo, err error) {
-	r, file, err := c.openBackup(name)
+	in, err := c.input(ctx, name)
 	if err != nil {
 		return info, err
 	}
-	defer func() { _ = file.Close() }() // it was only read
-	if info, err = stoat.VerifyBackup(ctx, r); err != nil {
+	defer func() { _ = in.Close() }() // it was only read
+	if info, err = stoat.VerifyBackup(ctx, bufio.NewReaderSize(in, copyBuffer)); err != nil {
 		err = fmt.Errorf("%s: %w", name, err)
 	}
 	return info, err
@@ -136,12 +124,12 @@ func runRestore(ctx context.Context, c *call, args []string) error {
 	names, dir := rest[:len(rest)-1], rest[len(rest)-1]
 	var readers []io.Reader
 	for _, name := range names {
-		r, file, err := c.openBackup(name)
+		in, err := c.input(ctx, name)
 		if err != nil {
 			return err
 		}
-		defer func() { _ = file.Close() }() // it was only read
-		readers = append(readers, r)
+		defer func() { _ = in.Close() }() // it was only read
+		readers = append(readers, bufio.NewReaderSize(in, copyBuffer))
 	}
 	o.Options = c.withKeys(&stoat.Options{})
 	info, err := stoat.Restore(ctx, dir, o, readers...)

@@ -46,6 +46,9 @@ func (c *call) parse(args []string, least, most int) ([]string, error) {
 		return nil, c.usagef("%v", err)
 	}
 	rest := c.flags.Args()
+	if err := c.checkEmpty(rest); err != nil {
+		return nil, err
+	}
 	fits := len(rest) >= least && (most < 0 || len(rest) <= most)
 	// After the first argument nothing is parsed as a flag. An argument that
 	// looks like one is probably a mistake: "del DIR -prefix x" must not delete
@@ -66,6 +69,28 @@ func (c *call) parse(args []string, least, most int) ([]string, error) {
 		return nil, c.usagef("takes no arguments, got %q", rest)
 	}
 	return nil, c.usagef("takes %s, got %d arguments", c.args, len(rest))
+}
+
+// checkEmpty returns an error if a path, a name or an ID is empty. Mostly it comes from a
+// variable of a shell that is not set, and would mean the current directory, or nothing.
+func (c *call) checkEmpty(args []string) (err error) {
+	c.flags.Visit(func(f *flag.Flag) {
+		switch what, _ := flag.UnquoteUsage(f); what {
+		case "file", "directory", "name", "ID":
+			if f.Value.String() == "" && f.Name != "keyspace" { // which may be the default keyspace
+				err = c.usagef("-%s is empty", f.Name)
+			}
+		}
+	})
+	if strings.Contains(c.args, "KEY") && len(args) > 0 {
+		args = args[:1]
+	}
+	for i, arg := range args {
+		if arg == "" {
+			return c.usagef("argument %d of %s is empty", i+1, c.args)
+		}
+	}
+	return err
 }
 
 // isFlag reports whether arg would be one of the command's flags before the

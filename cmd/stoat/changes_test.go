@@ -123,6 +123,15 @@ func TestConfigure_ChangesStoredSettings(t *testing.T) {
 	}
 }
 
+func TestConfigure_AWrongDiscardChangesNoSetting(t *testing.T) {
+	t.Parallel()
+	dir := create(t)
+	succeed(t, "keyspaces", "-create", "plain", dir)
+	before := succeed(t, "keyspaces", dir)
+	fail(t, exitError, `the keyspace "plain" has no timestamps`, "configure", "-keyspace", "plain", "-versions", "5", "-discard-below", "7", dir)
+	expect(t, before, "keyspaces", dir)
+}
+
 func TestEstimate_PrintsSizesAndSplits(t *testing.T) {
 	t.Parallel()
 	dir := create(t)

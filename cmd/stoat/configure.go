@@ -80,7 +80,11 @@ func runConfigure(_ context.Context, c *call, args []string) error {
 		if space.name == "" {
 			return nil
 		}
-		if _, _, err := space.find(db); err != nil {
+		_, timed, err := space.find(db)
+		if err == nil && discard.set && !timed { // before anything is changed
+			err = fmt.Errorf("the keyspace %q has no timestamps", space.name)
+		}
+		if err != nil {
 			return err
 		}
 		ks, err := db.Keyspace(space.name, &o)

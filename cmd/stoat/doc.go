@@ -38,16 +38,18 @@
 // following argument may begin with a dash.
 //
 // The exit code is 0 after success, and 1 after an error or if a key does not exist. It is
-// 2 after a wrong call, and 130 after SIGINT or SIGTERM.
+// 2 after a wrong call, and 130 after SIGINT, SIGTERM or SIGHUP. It is 141 if the program that
+// reads the output has ended.
 //
 // Only create, restore and restore-files make a database in DIR. The other commands refuse
 // a directory without one, so a mistyped path leaves nothing behind.
 //
-// get, scan, info, stats, dump, salvage, backup, keyspaces that only lists, and check
-// without -repair never change the database. get, scan, info, stats, keyspaces and dump
-// take no lock, and work beside a process that writes the database. So do check and
-// backup if there is such a process. Each of these, except dump, takes a file descriptor
-// for each value file. Without such a process, check and backup keep writers out. salvage
-// always does, and works beside readers. The other commands need the database for
-// themselves.
+// get, scan, changes, estimate, info, stats, checkpoint, backup-files, dump, salvage, keyspaces
+// that only lists, and check without -repair never change the database. Nor does backup, unless
+// the last writer crashed.
+//
+// All of these but salvage work beside a process that writes the database. Each of them, except
+// dump, takes a file descriptor for each value file. Without such a process, check and backup
+// keep writers out. salvage always does, and works beside readers. The other commands need the
+// database for themselves.
 package main

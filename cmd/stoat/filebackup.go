@@ -81,7 +81,7 @@ func runVerifyFiles(ctx context.Context, c *call, args []string) error {
 
 // storeExists returns an error if a directory is no store. A prune would make it one.
 func storeExists(dir string) error {
-	for _, part := range []string{"lists", "claims", "files"} { // one at least, from the first backup on
+	for _, part := range []string{"lists", "claims"} { // one at least, from the first backup on
 		info, err := os.Stat(filepath.Join(dir, part))
 		if err == nil && info.IsDir() {
 			return nil

@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stoatdb/stoat"
 )
@@ -36,15 +36,11 @@ func runLoad(ctx context.Context, c *call, args []string) error {
 	if ttl < 0 {
 		return c.usagef("-ttl is %v, want a positive time", ttl)
 	}
-	in := c.in
-	if rest[1] != "-" {
-		file, err := os.Open(rest[1])
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		in = file
+	in, err := c.input(ctx, rest[1])
+	if err != nil {
+		return err
 	}
+	defer func() { _ = in.Close() }() // it was only read
 	decode := text.line
 	if asJSON {
 		decode = text.object
@@ -78,7 +74,7 @@ func linesOf(r io.Reader, decode func(line []byte) (stoat.Entry, error)) iter.Se
 		lines := bufio.NewScanner(r)
 		lines.Buffer(make([]byte, 0, 64<<10), lineMax)
 		number := 0
-		for lines.Scan() {
+		for lines.Scan() && lines.Err() == nil { // an error cuts off the last line
 			number++
 			entry, err := decode(lines.Bytes())
 			if err != nil {
@@ -117,16 +113,32 @@ func (t *textFormat) object(line []byte) (e stoat.Entry, err error) {
 	if fields.Key == nil || fields.Value == nil || decoder.More() {
 		return e, errors.New(`want one object with "key" and "value"`)
 	}
+	if replaced(line, *fields.Key, *fields.Value) {
+		return e, errors.New("the object is not UTF-8; use -hex for other bytes")
+	}
 	if e.Key, err = t.decode(*fields.Key); err == nil {
 		e.Value, err = t.decode(*fields.Value)
 	}
 	return e, err
 }
 
+// replaced reports whether the decoder of JSON put U+FFFD in place of bytes that are not UTF-8,
+// or of half a surrogate pair.
+func replaced(line []byte, decoded ...string) bool {
+	n := 0
+	for _, s := range decoded {
+		n += strings.Count(s, "\uFFFD")
+	}
+	return n > bytes.Count(line, []byte("\uFFFD"))+bytes.Count(bytes.ToLower(line), []byte(`\ufffd`))
+}
+
 // unescape is the inverse of encode.
 func (t *textFormat) unescape(s string) ([]byte, error) {
 	if t.hex {
 		return t.decode(s)
+	}
+	if !utf8.ValidString(s) { // Unquote would replace bytes
+		return nil, fmt.Errorf("%.40q is not UTF-8; escape other bytes as in Go, such as \\xe9", s)
 	}
 	raw, err := strconv.Unquote(`"` + strings.ReplaceAll(s, `"`, `\"`) + `"`)
 	if err != nil {

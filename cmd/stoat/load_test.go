@@ -45,6 +45,7 @@ func TestLoad_Formats(t *testing.T) {
 		{"escapes", `a\x00"\\` + "\t" + `\t"` + "\n", `a\x00"\\` + "\t" + `\t"` + "\n", nil},
 		{"an empty value and no last newline", "a\t", "a\t\n", nil},
 		{"JSON", `{"key": "b", "value": "tab\t"}` + "\n" + `{"value": "1", "key": "a"}`, "a\t1\nb\ttab\\t\n", []string{"-json"}},
+		{"JSON with U+FFFD of its own", "{\"key\": \"\uFFFD\", \"value\": \"\\uFFFD\"}", "\uFFFD\t\uFFFD\n", []string{"-json"}},
 		{"JSON in hexadecimal", `{"key": "61", "value": "6200"}`, "a\tb\\x00\n", []string{"-json", "-hex"}},
 		{"sorted", "a\t1\nb\t2\n", "a\t1\nb\t2\n", []string{"-sorted"}},
 		{"nothing", "", "", nil},
@@ -65,6 +66,10 @@ func TestLoad_NamesTheLineOfAnError(t *testing.T) {
 	}{
 		{"a\t1\nb 2\n", "line 2: there is no tab", nil},
 		{"a\t1\n\\q\t2\n", "line 2: ", nil},
+		{"a\t1\nk\xe9y\t2\n", "is not UTF-8", nil},
+		{"a\t\xff\n", "is not UTF-8", nil},
+		{"{\"key\": \"k\xe9y\", \"value\": \"\"}", "the object is not UTF-8", []string{"-json"}},
+		{`{"key": "k", "value": "\uD800"}`, "the object is not UTF-8", []string{"-json"}},
 		{"a\tz\n", "line 1: ", []string{"-hex"}},
 		{`{"key": "a"}`, "line 1: ", []string{"-json"}},
 		{`{"key": "a", "value": "b", "more": 1}`, "line 1: ", []string{"-json"}},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -17,25 +16,26 @@ const (
 	exitOK          = 0
 	exitError       = 1
 	exitUsage       = 2
-	exitInterrupted = 130 // the code of shells for SIGINT; also used for SIGTERM
+	exitInterrupted = 130 // the code of shells for SIGINT; also used for SIGTERM and SIGHUP
+	exitPipe        = 141 // the code of shells for SIGPIPE
 )
 
 func main() {
 	os.Exit(run(untilSignal(context.Background()), os.Args[1:], console{os.Stdin, os.Stdout, os.Stderr}))
 }
 
-// untilSignal returns a context that the first SIGINT or SIGTERM cancels, so that
+// untilSignal returns a context that the first SIGINT, SIGTERM or SIGHUP cancels, so that
 // the command ends and cleans up. A second signal ends the process at once.
 func untilSignal(parent context.Context) context.Context {
-	ctx, stop := signal.NotifyContext(parent, os.Interrupt, syscall.SIGTERM)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
+		signals = append(signals, syscall.SIGHUP)
+	}
+	// A write to a closed pipe is an error, as for all other files. It does not end the process.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(parent, signals...)
 	context.AfterFunc(ctx, stop)
 	return ctx
-}
-
-// A console is what a command reads and writes.
-type console struct {
-	in       io.Reader
-	out, err io.Writer
 }
 
 // A command is one command of stoat. Its run function defines the flags, parses
@@ -68,7 +68,9 @@ bytes that are not printable text are escaped as in Go, unless -hex is given.`, 
 the key, and the value or the end of a range, with tabs between them. Text is as for
 scan. It works beside a process that writes the database. The database has the commits
 that are not in tables yet, and those that 'stoat configure -change-retention' keeps.
-The version of the last line, as -after, resumes there.`, runChanges},
+All lines of a commit have its version. To resume after a kill, which may cut off the
+last commit, use -after with the version of the last line minus 1. Skip the lines that
+you have.`, runChanges},
 		{"load", "DIR FILE", "store all keys of a file in one commit", `Each line is a key, a tab and a value, escaped as scan prints them. A FILE of -
 means standard input. Of equal keys, the last one counts. Keys that are sorted are
 written once with -sorted, and otherwise twice. After an error, no key is stored.`, runLoad},
@@ -121,16 +123,17 @@ database for itself.`, runBackup},
 DIR must not exist. If the command is interrupted, the same command goes on. It
 works in DIR.restore, which may be removed instead.`, runRestore},
 		{"verify-backup", "FILE...", "verify every byte of backups", `It prints a line for each FILE, and fails if one does not follow the one before.`, runVerifyBackup},
-		{"backup-files", "DIR STORE", "copy the new files of a database to a directory", `STORE is a directory, which the first backup creates. Files that an earlier backup has
-copied are not copied again, and yet each backup is complete. Files of an encrypted
-database stay encrypted. While it runs, DIR.backup-files shares the files of DIR. It works
-beside a process that writes the database.`, runBackupFiles},
+		{"backup-files", "DIR STORE", "copy the new files of a database to a directory", `STORE is a directory, which the first backup creates. Use one for each
+database. Files that an earlier backup has copied are not copied again, and yet each
+backup is complete. Files of an encrypted database stay encrypted. While it runs,
+DIR.backup-files shares the files of DIR. It works beside a process that writes the
+database.`, runBackupFiles},
 		{"restore-files", "STORE DIR", "make a database of a file backup", `It restores the newest backup of STORE, and compares every file with its checksum.
 DIR must not exist. If the command is interrupted, the same command goes on. It
 works in DIR.restore, which may be removed instead.`, runRestoreFiles},
 		{"verify-files", "STORE [ID...]", "verify every byte of file backups", `Without an ID it verifies the newest backup.`, runVerifyFiles},
 		{"backups", "STORE", "list file backups, and delete old ones", `It prints a line for each backup, the oldest first. With -keep it first deletes the
-other backups, and all files that no backup has. It deletes nothing if it cannot read
+other backups, of whatever database, and all files that no backup has. It deletes nothing if it cannot read
 the list of a backup that it keeps; -delete deletes one such backup.`, runBackups},
 		{"compact", "DIR", "reclaim the space of all deleted data", `It rewrites the tables without deleted, overwritten and expired data. Without
 -from and -to it also rewrites value files. The database does what is worth its
@@ -163,28 +166,19 @@ func run(ctx context.Context, args []string, con console) int {
 	if !ok {
 		return exitCode(ctx, con, unknownCommand(name))
 	}
-	out := &output{w: con.out}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	out := &output{w: con.out, failed: cancel}
 	con.out = out
+	con.in = &interruptible{ctx: ctx, from: con.in}
 	err := cmd.run(ctx, newCall(cmd, con), args)
-	if err == nil {
+	if out.err != nil {
 		err = out.err
 	}
-	return exitCode(ctx, con, err)
-}
-
-// An output keeps the first error of a write, so that a command fails if its
-// output was not written.
-type output struct {
-	w   io.Writer
-	err error
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	n, err := o.w.Write(p)
-	if o.err == nil {
-		o.err = err
+	if errors.Is(err, syscall.EPIPE) {
+		return exitPipe
 	}
-	return n, err
+	return exitCode(ctx, con, err)
 }
 
 // An unknownCommand is the name of a command that does not exist.

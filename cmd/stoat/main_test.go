@@ -300,7 +300,7 @@ func TestHelp_NamesTheCommandsThatRunBesideAWriterOrAReader(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"get, scan, changes, estimate, info, stats, and keyspaces that only lists take no lock", "takes a file descriptor for each value file",
+		"get, scan, changes, estimate, info, stats, checkpoint, backup-files, and keyspaces that only lists take no lock", "takes a file descriptor for each value file",
 		"check and backup keep writers out. salvage always does, and works beside readers.", "check -repair, need the database for themselves",
 	} {
 		if help := strings.Join(strings.Fields(succeed(t, "help")), " "); !strings.Contains(help, want) {
@@ -331,6 +331,13 @@ func TestUsage_WrongCallsAreExplained(t *testing.T) {
 	fail(t, exitUsage, "stoat: there is no command \"x\"; 'stoat help' lists the commands\n", "help", "x")
 	fail(t, exitUsage, "takes DIR, got 2 arguments; it has no flag -n\n", "scan", "dir", "-n")
 	fail(t, exitError, "empty key", "set", create(t), "", "v")
+	fail(t, exitUsage, "writers is 8, want at most the number of keys, 3", "bench", "-keys", "3", "-overwrite", "9")
+	// A variable of a shell that is not set must not mean the working directory, or nothing.
+	for _, args := range [][]string{{"get", "", "key"}, {"backup-files", "dir", ""}, {"backups", ""}, {"verify-files", "store", ""},
+		{"keyspaces", "-create", "", "dir"}, {"keyspaces", "-drop", "", "dir"}, {"backup", "-since", "", "dir", "file"},
+		{"backups", "-delete", "", "store"}, {"scan", "-key-file", "", "dir"}} {
+		fail(t, exitUsage, " is empty", args...)
+	}
 }
 
 func TestHelp_ListsAndExplainsAllCommands(t *testing.T) {
@@ -496,6 +503,47 @@ func TestOutput_FailedWriteIsAnError(t *testing.T) {
 		if code := run(t.Context(), args, console{strings.NewReader(""), fullOutput{}, &errOut}); code != exitError || !strings.Contains(errOut.String(), "no space left") {
 			t.Errorf("stoat %q: exit code %d, errors %q", args, code, errOut.String())
 		}
+	}
+}
+
+// A closedPipe is the output into a program that has ended.
+type closedPipe struct{}
+
+func (closedPipe) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+func TestOutput_AClosedPipeEndsTheCommandWithoutAMessage(t *testing.T) {
+	t.Parallel()
+	temp := t.TempDir()
+	for _, args := range [][]string{{"help"}, {"bench", "-dir", temp, "-keys", "10k"}} {
+		var errOut strings.Builder
+		if code := run(t.Context(), args, console{strings.NewReader(""), closedPipe{}, &errOut}); code != exitPipe || errOut.Len() > 0 {
+			t.Errorf("stoat %q: exit code %d, errors %q", args, code, errOut.String())
+		}
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestInput_InterruptedCommandsEndWhileTheyWaitForIt(t *testing.T) {
+	t.Parallel()
+	dir, copied := create(t), filepath.Join(t.TempDir(), "copy")
+	for _, args := range [][]string{{"set", dir, "key", "-"}, {"load", dir, "-"}, {"load", "-sorted", dir, "-"}, {"verify-backup", "-"},
+		{"restore", "-", copied}, {"backup", "-since", "-", dir, copied}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		in, input := io.Pipe()
+		var errOut strings.Builder
+		go func() {
+			_, _ = input.Write([]byte("a")) // returns when the command waits for the second byte
+			cancel()
+		}()
+		if code := run(ctx, args, console{in, io.Discard, &errOut}); code != exitInterrupted {
+			t.Errorf("stoat %q: exit code %d, errors %q", args, code, errOut.String())
+		}
+		_ = input.Close()
+	}
+	if _, err := os.Stat(copied); !os.IsNotExist(err) {
+		t.Errorf("something is left behind: %v", err)
 	}
 }
 

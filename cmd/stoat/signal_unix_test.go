@@ -10,7 +10,7 @@ import (
 
 // A signal is for the whole process, so this test does not run in parallel.
 func TestSignal_TerminatedCommandIsInterrupted(t *testing.T) {
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		ctx := untilSignal(t.Context())
 		if err := syscall.Kill(os.Getpid(), signal); err != nil {
 			t.Fatal(err)

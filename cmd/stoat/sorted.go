@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/sorted"
@@ -18,22 +17,18 @@ func runPack(ctx context.Context, c *call, args []string) error {
 	if err != nil {
 		return err
 	}
-	in := c.in
-	if rest[0] != "-" {
-		file, err := os.Open(rest[0])
-		if err != nil {
-			return err
-		}
-		defer func() { _ = file.Close() }() // it was only read
-		in = file
+	in, err := c.input(ctx, rest[0])
+	if err != nil {
+		return err
 	}
+	defer func() { _ = in.Close() }() // it was only read
 	decode := text.line
 	if *asJSON {
 		decode = text.object
 	}
 	n := 0
 	err = newFile(rest[1], func(to io.Writer) error {
-		n, err = pack(to, &interruptible{ctx: ctx, from: in}, decode)
+		n, err = pack(to, in, decode)
 		return err
 	})
 	if err != nil {
@@ -59,39 +54,6 @@ func pack(to io.Writer, in io.Reader, decode func(line []byte) (stoat.Entry, err
 		n++
 	}
 	return n, w.Finish()
-}
-
-// An interruptible reader ends with its context, also while it waits for input.
-type interruptible struct {
-	ctx  context.Context
-	from io.Reader
-	buf  []byte
-}
-
-// Read reads in a goroutine with a buffer of its own, which an interrupted Read leaves to it.
-func (r *interruptible) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	if len(r.buf) == 0 {
-		r.buf = make([]byte, 64<<10)
-	}
-	buf := r.buf[:min(len(p), len(r.buf))]
-	type result struct {
-		n   int
-		err error
-	}
-	done := make(chan result, 1)
-	go func() {
-		n, err := r.from.Read(buf)
-		done <- result{n, err}
-	}()
-	select {
-	case got := <-done:
-		return copy(p, buf[:got.n]), got.err
-	case <-r.ctx.Done():
-		return 0, r.ctx.Err()
-	}
 }
 
 // runIngest ingests files of sorted entries.

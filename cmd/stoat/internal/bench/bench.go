@@ -93,6 +93,10 @@ func (c *Config) Validate() error {
 			return fmt.Errorf("%s is %v, want %v to %v", f.name, f.value, f.low, f.high)
 		}
 	}
+	if c.Overwrite > 0 && c.Writers > c.Keys {
+		// Only one goroutine may write a key.
+		return fmt.Errorf("writers is %d, want at most the number of keys, %d, with overwrite", c.Writers, c.Keys)
+	}
 	if !(c.Zipf >= 0 && c.Zipf < 1) { // refuses NaN too
 		return fmt.Errorf("zipf is %v, want 0 or more and less than 1", c.Zipf)
 	}

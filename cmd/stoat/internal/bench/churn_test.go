@@ -59,3 +59,31 @@ func TestZipf_DrawsInProportionToTheRank(t *testing.T) {
 		}
 	}
 }
+
+// The check of all values demands that only one writer overwrites a key.
+func TestChurn_EachKeyHasOneWriter(t *testing.T) {
+	t.Parallel()
+	for keys := 1; keys < 20; keys++ {
+		for writers := 1; writers < 20; writers++ {
+			cfg := smallConfig(t)
+			cfg.Keys, cfg.Writers, cfg.Overwrite = keys, writers, 1
+			if cfg.Validate() != nil {
+				continue
+			}
+			_, again := (&churn{b: newBench(cfg, "")}).fillers()
+			r := rand.New(rand.NewPCG(1, 2))
+			owner := map[uint64]int{}
+			for i := range 100 * writers {
+				writer := i % writers
+				n := again(r, writer, i)
+				if other, known := owner[n]; known && other != writer {
+					t.Fatalf("%d keys: of %d writers, both %d and %d write key %d", keys, writers, other, writer, n)
+				}
+				owner[n] = writer
+			}
+			if len(owner) == 0 {
+				t.Fatal("nothing was written")
+			}
+		}
+	}
+}

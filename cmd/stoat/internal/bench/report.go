@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -115,6 +116,9 @@ func diskUsage(dir string) (apparent, allocated int64, err error) {
 	}
 	for _, name := range names {
 		info, err := fs.Stat(fs.Join(dir, name))
+		if errors.Is(err, vfs.ErrNotExist) {
+			continue // a background job has just deleted it
+		}
 		if err != nil {
 			return 0, 0, err
 		}
