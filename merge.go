@@ -60,12 +60,13 @@ const MaxOperandSize = base.MaxOperandSize
 // It does not if the function is an OperandCombiner.
 //
 // The value keeps its time of expiry and its UserMeta. If the key has no value when the
-// transaction writes the operand, or an expired value, the function starts from nothing.
+// transaction commits, or an expired value, the function starts from nothing.
 // The result then never expires, whatever the DefaultTTL is.
 func (tx Txn) Merge(key, operand []byte) error { return tx.t.Merge(key, operand) }
 
 // Renew gives the value of key a new time of expiry, TTL or ExpiresAt, without writing
-// the value again. If key has no value, or an expired value, Renew does nothing.
+// the value again. If key has no value when the transaction commits, or an expired value,
+// Renew does nothing.
 //
 // Renew reads nothing, so it is no conflict with other writes of the key. For a
 // transaction that read the key, it is a write like any other.

@@ -6,6 +6,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/partial"
 	"github.com/stoatdb/stoat/internal/payload"
 )
 
@@ -84,6 +85,10 @@ func (c *Committer) record(r *Request, timeMs uint64, refused error) error {
 	}
 	c.throttle.Charge(r.size())
 	pending := w.Pending // which leaves the write set if it is large
+	if w.Partial && !mutant.On(mutant.StaleSteps) {
+		timeMs = c.store.Now() // reserve may have waited
+		restamp(pending, timeMs)
+	}
 	if err := c.apply(r, seq); err != nil {
 		return err
 	}
@@ -93,6 +98,16 @@ func (c *Committer) record(r *Request, timeMs uint64, refused error) error {
 	c.Counts.Commits.Add(1)
 	c.Counts.Bytes.Add(pending.DataBytes() + r.moved)
 	return nil
+}
+
+// restamp gives the operands and renewals of a transaction the time of its commit. With an
+// earlier time, they would bring a value back that a reader has found expired meanwhile.
+func restamp(pending *memtable.Table, timeMs uint64) {
+	for e := range pending.Entries {
+		if e.Meta.Kind.Partial() {
+			partial.Restamp(e.Value, timeMs)
+		}
+	}
 }
 
 // encode hands a transaction to the log. apart is the size of the value files that it

@@ -143,6 +143,8 @@ const (
 	// FoldVisible: a commit folds an operand onto what readers see, and loses the
 	// operands of commits that are not visible yet.
 	FoldVisible Name = "fold-visible"
+	// StaleSteps: operands and renewals bear the time at which the transaction wrote them.
+	StaleSteps Name = "stale-steps"
 	// FoldTwice: a commit that folds an operand counts it twice.
 	FoldTwice Name = "fold-twice"
 	// BlindOwnMerge: a merge in a transaction forgets the operands before it.
@@ -443,7 +445,7 @@ var Names = []Name{
 	ExpiredBegins, ExpiredReadsOn, ExpiredHolds, IgnoreOwnWrites,
 	OperandsReversed, RenewExpired, FoldAcrossSnapshot, LoseUnregistered, DropNeededBase, FilterUncovers,
 	FilterLosesMeta, CombineReversed, CombineLosesOne, JoinLosesOne, ForgetDefaultTTL,
-	FoldVisible, FoldTwice, BlindOwnMerge,
+	FoldVisible, FoldTwice, StaleSteps, BlindOwnMerge,
 	ExpiryOffByOne,
 	NoSync, NoDirSync, NoRotationSync, SyncOvertakes, ClaimsEarly, CarryLosesSegments, SyncAheadTooFar, SyncAheadFails, PrivateWindow, NoHeaderSync, NoManifestSync, RetrySync, NoPoison,
 	NoChecksum, IgnoreSalt, IgnoreDurableMark, SalvageNoSum, SalvageToDamage,

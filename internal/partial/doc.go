@@ -8,7 +8,7 @@
 // outcome depends on the entries alone, not on the time of the fold. So a flush or a
 // compaction may fold first, and every reader gets the same.
 //
-// For that, each step carries its time, the time of the transaction that wrote it. A
+// For that, each step carries its time, the time of the commit that wrote it. A
 // step finds a value with a time of expiry only if its own time is before that. An
 // operand that finds no value starts from nothing, and its result never expires. A
 // renewal that finds no value does nothing.

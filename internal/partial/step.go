@@ -13,7 +13,7 @@ import (
 //	size  field
 //	1-3   0 for a renewal, otherwise the length of the operand plus 1, unsigned
 //	      varint
-//	1-9   time of the transaction, milliseconds of Unix time, unsigned varint
+//	1-9   time of the commit, milliseconds of Unix time, unsigned varint
 //	1-9   of a renewal: the new expiry in milliseconds of Unix time, 0 for never,
 //	      unsigned varint
 //	...   the operand
@@ -48,6 +48,22 @@ func appendStep(dst []byte, s *Step) []byte {
 	return AppendOperand(dst, s.TimeMs, s.Operand)
 }
 
+// Restamp raises the times of the steps of a partial entry to timeMs, in place. A time that
+// would need more bytes stays, which takes a clock that passes 1971 or 2109 meanwhile.
+func Restamp(value []byte, timeMs uint64) {
+	var room [binary.MaxVarintLen64]byte
+	stamp := binary.AppendUvarint(room[:0], timeMs)
+	for d := (decoder{rest: value, size: len(value)}); len(d.rest) > 0; {
+		s, err := d.step()
+		if err != nil {
+			return // the reader of the entry reports it
+		}
+		if at := value[d.timeAt:d.timeEnd]; s.TimeMs < timeMs && len(at) == len(stamp) {
+			copy(at, stamp)
+		}
+	}
+}
+
 // Decode appends the steps of the value of an entry of kind k to dst. Operands are slices
 // of value.
 func Decode(dst []Step, k base.Kind, value []byte) ([]Step, error) {
@@ -75,6 +91,8 @@ func Decode(dst []Step, k base.Kind, value []byte) ([]Step, error) {
 type decoder struct {
 	rest []byte
 	size int
+	// timeAt and timeEnd are where the time of the last step begins and ends.
+	timeAt, timeEnd int
 }
 
 func (d *decoder) step() (s Step, err error) {
@@ -82,9 +100,11 @@ func (d *decoder) step() (s Step, err error) {
 	if err != nil {
 		return s, err
 	}
+	d.timeAt = d.size - len(d.rest)
 	if s.TimeMs, err = d.number("time of a step", base.TimeMsMax); err != nil {
 		return s, err
 	}
+	d.timeEnd = d.size - len(d.rest)
 	if head == 0 {
 		s.Expires, err = d.number("expiry of a renewal", base.TimeMsMax)
 		return s, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/merge"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
@@ -318,4 +319,46 @@ func TestExpiry_ReadersOnAFullDiskDoNotWriteTheTimeForEachKey(t *testing.T) {
 	}
 	faults.Clear()
 	testkit.Must(t, r.db.Close())
+}
+
+// A transaction takes its time at its first operand or renewal. Its commit may come later.
+func TestExpiry_CommitBringsBackNothingThatExpiredSinceItsTransactionBegan(t *testing.T) {
+	t.Parallel()
+	type writer interface {
+		Merge(key, operand []byte) error
+		Renew(key []byte, expiry stoat.SetOption) error
+		Commit(opts ...stoat.CommitOption) error
+	}
+	for name, begin := range map[string]func(db *stoat.DB) writer{
+		"batch":       func(db *stoat.DB) writer { return db.NewBatch(stoat.BatchOptions{}) },
+		"transaction": func(db *stoat.DB) writer { return testkit.Begin(t, db, stoat.ReadWrite) },
+	} {
+		r := newClockRun(t)
+		testkit.Must(t, r.db.Close())
+		r.opts.MergeFunctions, r.opts.MergeFunction = []stoat.MergeFunction{merge.Counter}, merge.Counter.Name()
+		r.open()
+		r.set("renewed", stoat.TTL(5*time.Second))
+		testkit.Must(t, r.db.Update(func(tx stoat.Txn) error {
+			return tx.Set([]byte("counter"), merge.Add(41), stoat.TTL(5*time.Second))
+		}))
+		w := begin(r.db)
+		testkit.Must(t, w.Merge([]byte("counter"), merge.Add(1)))
+		testkit.Must(t, w.Renew([]byte("renewed"), stoat.TTL(time.Hour)))
+		r.clock.Ms.Add(8000)
+		r.want("renewed", false, name+": 8 s later")
+		r.want("counter", false, name+": 8 s later")
+		testkit.Must(t, w.Commit())
+		for range 2 {
+			r.want("renewed", false, name+": after the renewal")
+			testkit.Must(t, r.db.View(func(tx stoat.Txn) error {
+				value, err := tx.Get([]byte("counter"))
+				if n, _ := merge.Count(value); err != nil || n != 1 {
+					t.Errorf("%s: the counter is %d, %v, want 1", name, n, err)
+				}
+				return nil
+			}))
+			r.reopen()
+		}
+		testkit.Must(t, r.db.Close())
+	}
 }

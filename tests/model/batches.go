@@ -53,7 +53,7 @@ func (p *batchPair) takes(bytes int) {
 
 // handOver commits the piece in the model.
 func (p *batchPair) handOver() {
-	if seq, _ := p.piece.Commit(); seq != 0 {
+	if seq, _ := p.piece.CommitAt(p.r.clock.Seen()); seq != 0 {
 		p.last = seq
 	}
 }

@@ -104,7 +104,7 @@ func opCommitAsync(r *Run, rng *rand.Rand) error {
 	}
 	r.Forget(p)
 	a := &asyncCommit{done: make(chan error, 1)}
-	seq, ok := p.model.Commit()
+	seq, ok := p.model.CommitAt(r.clock.Seen())
 	a.seq, a.conflict = seq, !ok
 	d := []stoat.Durability{stoat.Synced, stoat.Buffered}[rng.IntN(2)]
 	r.say("t%d.CommitAsync(%d): commit %d, conflict %v", p.name, d, seq, !ok)
@@ -166,7 +166,7 @@ func opUpdate(r *Run, rng *rand.Rand) error {
 				return err
 			}
 		}
-		seq, ok = p.model.Commit()
+		seq, ok = p.model.CommitAt(r.clock.Seen())
 		r.say("t%d commits %d, conflict %v", p.name, seq, !ok)
 		return nil
 	})

@@ -14,7 +14,7 @@ import (
 // its process dies, its machine loses power.
 
 func opClockForward(r *Run, rng *rand.Rand) error {
-	if r.still {
+	if r.still || len(r.asyncs) > 0 { // which commit at a time that the model knows
 		return nil
 	}
 	ms := r.clock.Ms.Add(int64(rng.IntN(20)))

@@ -327,7 +327,7 @@ func (r *Run) commit(p *Pair, d stoat.Durability) error {
 	if err != nil {
 		return err
 	}
-	seq, ok := p.model.Commit()
+	seq, ok := p.model.CommitAt(r.clock.Seen())
 	if ok && value != "" {
 		r.spaces.marks = append(r.spaces.marks, mark{seq, value})
 	}

@@ -218,7 +218,7 @@ func (w *scheduleWorld) noteApplied(a *actor) {
 		if p.refused = p.conflicts(); p.refused {
 			return
 		}
-		if p.seq, _ = p.model.Commit(); p.seq == 0 { // all writes are elsewhere
+		if p.seq, _ = p.model.CommitAt(w.clock.ms.Load()); p.seq == 0 { // all writes are elsewhere
 			p.seq = w.m.Commit(nil)
 		}
 		w.noteAside(p)
@@ -282,7 +282,7 @@ func (w *scheduleWorld) committed(tx stoat.Txn, mt *model.Txn, synced bool, err 
 	if err != nil {
 		return err
 	}
-	seq, ok := mt.Commit()
+	seq, ok := mt.CommitAt(w.clock.ms.Load())
 	if !ok || seq != tx.CommitVersion() {
 		return fmt.Errorf("commit got number %d, want %d", tx.CommitVersion(), seq)
 	}

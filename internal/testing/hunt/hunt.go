@@ -111,6 +111,7 @@ var onlyBy = map[mutant.Name]string{
 	mutant.CollectHeld:      Schedules,
 	mutant.DropNeededBase:   Schedules,
 	mutant.RenewExpired:     Schedules,
+	mutant.StaleSteps:       Schedules,
 	mutant.EarlyDiscard:     Schedules,
 	mutant.DeleteTwice:      Schedules,
 

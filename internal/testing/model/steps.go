@@ -1,10 +1,13 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // A Step is one operand of a Tail, or a renewal.
 type Step struct {
-	// NowMs is the time of the transaction.
+	// NowMs is the time of the transaction, and then that of its commit.
 	NowMs uint64
 	// Renew says that the step only sets ExpiresAt.
 	Renew     bool
@@ -36,6 +39,15 @@ func (s *Steps) over(v Version) Version {
 	return v
 }
 
+// at returns the steps at a later time.
+func (s *Steps) at(ms uint64) *Steps {
+	later := slices.Clone(*s)
+	for i := range later {
+		later[i].NowMs = max(later[i].NowMs, ms)
+	}
+	return &later
+}
+
 // older returns what a transaction's steps for key lie on, in the snapshot seq.
 func (m *Map) older(key string, seq uint64) Version {
 	v, ok := m.Newest(key, seq)
@@ -61,7 +73,15 @@ func (t *Txn) Step(key string, s Step) {
 	v, own := t.pending[key]
 	switch {
 	case own && v.Steps != nil:
-		steps := append(append(Steps{}, *v.Steps...), s)
+		steps := slices.Clone(*v.Steps)
+		if last := &steps[len(steps)-1]; s.Renew && last.Renew {
+			// The last renewal counts, unless the one before it ended the value at once.
+			if last.ExpiresAt == 0 || last.ExpiresAt > s.NowMs {
+				last.ExpiresAt = s.ExpiresAt
+			}
+		} else {
+			steps = append(steps, s)
+		}
 		v.Steps = &steps
 	case own:
 		v = (&Steps{s}).over(v)

@@ -177,6 +177,17 @@ func (t *Txn) hasRead(key string) bool {
 	return holds(t.ranges, key)
 }
 
+// CommitAt is Commit at a time, which all steps of the transaction get.
+func (t *Txn) CommitAt(ms uint64) (seq uint64, ok bool) {
+	for key, v := range t.pending {
+		if v.Steps != nil {
+			v.Steps = v.Steps.at(ms)
+			t.pending[key], t.sorted = v, nil
+		}
+	}
+	return t.Commit()
+}
+
 // Commit ends the transaction. It returns the number of the commit, 0 if there
 // was nothing to write, or false for a conflict.
 func (t *Txn) Commit() (seq uint64, ok bool) {
