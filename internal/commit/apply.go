@@ -94,6 +94,9 @@ func (c *Committer) record(r *Request, timeMs uint64, refused error) error {
 	}
 	c.encode(pending, payload.Header{Seq: seq, TimeMs: timeMs, Count: uint32(pending.LiveLen())}, r.apartBytes)
 	c.lastSeq, c.lastMs, r.seq = seq, timeMs, seq
+	if r.numbered != nil {
+		r.numbered(seq)
+	}
 	c.store.SetApplied(seq)
 	c.Counts.Commits.Add(1)
 	c.Counts.Bytes.Add(pending.DataBytes() + r.moved)

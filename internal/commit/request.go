@@ -166,6 +166,9 @@ type Request struct {
 	retried bool
 	lost    *turns.Claim
 
+	// numbered, if it is not nil, is told the version before a reader sees it.
+	numbered func(seq base.SeqNum)
+
 	seq  base.SeqNum // the outcome
 	err  error
 	done Done // of an async request, in place of ready
@@ -181,6 +184,9 @@ func (w *WriteSet) Request(since base.SeqNum, sync bool) *Request {
 	*r = Request{writes: w, since: since, sync: sync, ready: r.ready}
 	return r
 }
+
+// Numbered makes the leader tell fn the version of the commit before a reader sees it.
+func (r *Request) Numbered(fn func(seq base.SeqNum)) { r.numbered = fn }
 
 // SyncRequest returns a request that makes everything committed before durable.
 func SyncRequest() *Request { return &Request{sync: true, ready: make(chan signal, 1)} }

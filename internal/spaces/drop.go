@@ -53,12 +53,10 @@ func (r *Registry) Drop(ctx context.Context, name string) error {
 	return nil
 }
 
-// deleteHandle is deleteAll for an open keyspace. Later readers find no keyspace.
+// deleteHandle is deleteAll for an open keyspace. No reader finds the keyspace empty: those that
+// see the deletion learn that the keyspace is gone.
 func (r *Registry) deleteHandle(ctx context.Context, h *Handle) error {
-	seq, err := r.deleteAll(ctx, &h.Space)
-	if err == nil {
-		h.deleted.Store(uint64(seq))
-	}
+	_, err := r.deleteAll(ctx, &h.Space, func(seq base.SeqNum) { h.deleted.Store(uint64(seq)) })
 	return err
 }
 
@@ -85,8 +83,9 @@ func (r *Registry) undefine(name string) (*Handle, error) {
 }
 
 // deleteAll commits the deletion of all keys of a keyspace, and returns the version of
-// the commit. The commit is synced, so that the next Open need not repeat it.
-func (r *Registry) deleteAll(ctx context.Context, s *keyspace.Space) (base.SeqNum, error) {
+// the commit. The commit is synced, so that the next Open need not repeat it. numbered, if it
+// is not nil, is told the version before a reader sees it.
+func (r *Registry) deleteAll(ctx context.Context, s *keyspace.Space, numbered func(seq base.SeqNum)) (base.SeqNum, error) {
 	w := r.o.Commits.NewWriteSet()
 	defer r.o.Commits.FreeWriteSet(w)
 	lo, hi := s.Bounds()
@@ -96,6 +95,7 @@ func (r *Registry) deleteAll(ctx context.Context, s *keyspace.Space) (base.SeqNu
 	}
 	w.Pending.LiveLen() // the pipeline expects it before it takes its locks
 	request := w.Request(r.o.Store.Visible(), true)
+	request.Numbered(numbered)
 	if err := r.o.Commits.Submit(ctx, request); err != nil {
 		return 0, err
 	}
@@ -188,7 +188,7 @@ func (r *Registry) empty(ctx context.Context, number uint32) (bool, error) {
 		return !held, err
 	}
 	// A crash took the deletion, and deletedAt found an older one of the same range.
-	_, err = r.deleteAll(ctx, &s)
+	_, err = r.deleteAll(ctx, &s, nil)
 	return false, err
 }
 
@@ -203,7 +203,7 @@ func (r *Registry) deletedAt(ctx context.Context, s *keyspace.Space) (base.SeqNu
 	case err != nil:
 		return 0, err
 	case uncovered:
-		return r.deleteAll(ctx, s)
+		return r.deleteAll(ctx, s, nil)
 	case seq != 0: // with 0, background jobs have removed the last keys meanwhile
 		r.tombstones.Store(s.Number(), seq)
 	}

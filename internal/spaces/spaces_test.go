@@ -182,7 +182,7 @@ func TestDrop_WhenItsCommitFailsReadersLearnTheDropFromTheDropper(t *testing.T) 
 		"a key": func(e *engine, h *Handle) { e.Must(e.set(h, "k")) },
 		"a deleted key": func(e *engine, h *Handle) {
 			e.Must(e.set(h, "k"))
-			_, err := e.deleteAll(e.T.Context(), &h.Space)
+			_, err := e.deleteAll(e.T.Context(), &h.Space, nil)
 			e.Must(err)
 			e.tombstones.Delete(h.Space.Number())
 		},

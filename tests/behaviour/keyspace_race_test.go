@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stoatdb/stoat"
@@ -54,5 +56,43 @@ func TestKeyspace_DropsBesideWriters(t *testing.T) {
 		})
 	}, 1))
 	testkit.MustBeSound(t, db)
+	testkit.Must(t, db.Close())
+}
+
+func TestKeyspace_ReadersBesideADropSeeAllOfItOrNone(t *testing.T) {
+	t.Parallel()
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.New(), Durability: stoat.Buffered})
+	testkit.Must(t, err)
+	var dropped atomic.Pointer[stoat.Keyspace]
+	const drops = 1500
+	var ended atomic.Bool
+	key := []byte("key") // that the keyspace always has
+	testkit.Must(t, testkit.Concurrently(3, func(i int, _ *rand.Rand) error {
+		if i > 0 {
+			for !ended.Load() {
+				if ks := dropped.Load(); ks != nil {
+					err := db.View(func(tx stoat.Txn) error { _, err := tx.In(ks).Get(key); return err })
+					if err != nil && !errors.Is(err, stoat.ErrNoKeyspace) {
+						return err
+					}
+				}
+				runtime.Gosched()
+			}
+			return nil
+		}
+		defer ended.Store(true)
+		return testkit.Times(drops, func(int) error {
+			ks, err := db.Keyspace("dropped", nil)
+			if err == nil {
+				err = db.Update(func(tx stoat.Txn) error { return tx.In(ks).Set(key, nil) })
+			}
+			if err != nil {
+				return err
+			}
+			dropped.Store(ks)
+			runtime.Gosched()
+			return db.DropKeyspace("dropped")
+		})
+	}, 1))
 	testkit.Must(t, db.Close())
 }
