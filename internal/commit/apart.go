@@ -151,6 +151,26 @@ func checksOf(r *Request, apartMin int64) checks {
 	return n
 }
 
+// weighLarge counts the large values of a transaction without those that it has overwritten or
+// deleted itself.
+func (c *Committer) weighLarge(w *WriteSet) {
+	if w == nil || w.Large == 0 || w.Pending.LiveLen() == w.Pending.Len() {
+		return
+	}
+	rules := settings.Walk{Of: c.o.Settings}
+	w.Large = 0
+	for e := range w.Pending.Entries {
+		if isLarge(&rules, &e) {
+			w.Large += int64(len(e.Value))
+		}
+	}
+}
+
+// isLarge reports whether the value of an entry may go to a value file before the commit.
+func isLarge(rules *settings.Walk, e *base.Entry) bool {
+	return e.Meta.Kind == base.KindSet && int64(len(e.Value)) >= rules.At(e.Key).LargeValueThreshold
+}
+
 // prepare makes sure that there is room on the disk, and looks for conflicts. No other
 // commit waits for that. The leader then checks only the commits since. prepare also
 // writes the values that go to value files.
@@ -159,6 +179,7 @@ func (c *Committer) prepare(ctx context.Context, r *Request) (err error) {
 		return err
 	}
 	least := ApartMin(c.o.MemtableSize)
+	c.weighLarge(r.writes)
 	n := checksOf(r, least)
 	if n.adds {
 		if err := c.o.Space.Admit(ctx, n.admit); err != nil {
@@ -257,7 +278,7 @@ func (c *Committer) writeApart(old *memtable.Table, out *place.Writer) (*memtabl
 	pending := c.store.Memory.NewPending()
 	rules := settings.Walk{Of: c.o.Settings}
 	for e := range old.Entries {
-		if e.Meta.Kind == base.KindSet && int64(len(e.Value)) >= rules.At(e.Key).LargeValueThreshold {
+		if isLarge(&rules, &e) {
 			// The version is not known yet. A file of one transaction has each key once,
 			// so the key identifies the record.
 			_, err = out.Append(&e, 0)

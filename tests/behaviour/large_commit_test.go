@@ -166,3 +166,36 @@ func TestStats_CountEachValueOnce(t *testing.T) {
 	}
 	testkit.Must(t, db.Close())
 }
+
+func TestLargeCommit_CountsOnlyTheLastValueOfAKey(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 20
+	disk := memfs.NewVolatile()
+	disk.SetCapacity(256 << 20)
+	db := testkit.OpenOn(t, disk, nil)
+	overwrite := func(times int) (counted int64) {
+		before := db.Stats().CommittedBytes
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+			value := noise.Bytes(rand.New(rand.NewPCG(1, 2)), size)
+			for i := range times {
+				value[0] = byte(i)
+				if err := tx.Set([]byte("key"), value); err != nil {
+					return err
+				}
+			}
+			if err := tx.Set([]byte("deleted"), value); err != nil {
+				return err
+			}
+			return tx.Delete([]byte("deleted"))
+		}))
+		return db.Stats().CommittedBytes - before
+	}
+	// All of them would not fit on the disk.
+	if got := overwrite(150); got < size || got > size+1000 {
+		t.Errorf("a commit of a value of %d bytes counted %d", size, got)
+	}
+	if got := overwrite(1); got < size || got > size+1000 {
+		t.Errorf("later, a commit of a value of %d bytes counted %d", size, got)
+	}
+	testkit.Must(t, db.Close())
+}
