@@ -22,7 +22,8 @@ import (
 // The feed reads the log. A loop never delays a commit, however slow it is. The log has
 // all commits that are not in tables yet. It also keeps Options.ChangeRetention bytes of
 // older commits, or MemtableSize bytes during a loop if that is more. A loop that needs an
-// older commit ends with *feed.GoneError.
+// older commit ends with *feed.GoneError. So does each loop that comes to an ingest: the log
+// does not have what DB.Ingest and DB.BulkLoad write.
 //
 // A follower has the same feed, for programs in other processes. It looks for commits every
 // Options.FollowEvery, or every 10 ms if that is negative. Unless feed.Options.Buffered is

@@ -75,6 +75,9 @@ func (e *KeyOrderError) Unwrap() error { return ErrInvalid }
 // committed before. After an error or a crash, none of the entries is in the database.
 // Only after ErrFailed, the next Open may find all of them.
 //
+// The log does not have the entries. So an ingest ends all loops of DB.Subscribe with
+// *feed.GoneError, also those that read other keyspaces only.
+//
 // A key that is not greater than the key before it is a KeyOrderError. In a keyspace with
 // timestamps, a key may come again with a smaller timestamp. Once ctx is done,
 // Ingest returns its error. entries may use the database, but must not close it.

@@ -119,7 +119,7 @@ func (d *DB) Collect(ctx context.Context) error {
 //
 // One commit deletes the keys, with the durability of Options. If ctx ends after
 // the commit, or another error follows it, the keys stay deleted. Background jobs then
-// free the space.
+// free the space. A prefix that is longer than any key is ErrKeyTooLarge.
 func (d *DB) DropPrefix(ctx context.Context, prefix []byte) error { return d.drop(ctx, nil, prefix) }
 
 // DropAll is DropPrefix for all keys of all keyspaces. The keyspaces stay, with their

@@ -3,9 +3,9 @@ package stoat
 import (
 	"io"
 	"iter"
-	"math"
 	"time"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/transaction"
 )
 
@@ -180,18 +180,7 @@ func ExpiresAt(t time.Time) SetOption {
 	if t.IsZero() {
 		return SetOption{transaction.ExpiresNever, 0}
 	}
-	// UnixMilli overflows outside of these bounds.
-	switch {
-	case t.Before(time.UnixMilli(1)):
-		return SetOption{transaction.ExpiresAt, 1}
-	case t.After(time.UnixMilli(math.MaxInt64 - 1)):
-		return SetOption{transaction.ExpiresAt, math.MaxInt64}
-	}
-	ms := t.UnixMilli()
-	if t.After(time.UnixMilli(ms)) {
-		ms++
-	}
-	return SetOption{transaction.ExpiresAt, ms}
+	return SetOption{transaction.ExpiresAt, base.ExpiryMs(t)}
 }
 
 // UserMeta attaches a byte to the value. Item.UserMeta returns the byte.

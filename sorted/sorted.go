@@ -86,7 +86,7 @@ func (w *Writer) add(e Entry) error {
 	}
 	stored := base.Entry{Key: e.Key, Value: e.Value, Meta: base.Meta{User: e.UserMeta}}
 	if !e.ExpiresAt.IsZero() {
-		stored.Meta.ExpiresAt = uint64(max(1, e.ExpiresAt.UnixMilli())) // before 1970 is long ago
+		stored.Meta.ExpiresAt = uint64(base.ExpiryMs(e.ExpiresAt))
 	}
 	err := w.w.Add(&stored)
 	var order *base.KeyOrderError

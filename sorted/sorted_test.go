@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -76,6 +77,23 @@ func TestSorted_AReaderReturnsWhatWasWritten(t *testing.T) {
 	info, err := sorted.Verify(t.Context(), bytes.NewReader(file))
 	if err != nil || info.Entries != 5 || string(info.First) != "\x00" || len(info.Last) != stoat.MaxKeySize {
 		t.Errorf("Verify returns %d entries: %v", info.Entries, err)
+	}
+}
+
+func TestSorted_TimesOfExpiryAreThoseOfTxnSet(t *testing.T) {
+	t.Parallel()
+	never := time.Unix(1<<63-62135596801, 999999999) // the last time.Time
+	file := fileOf(t, sorted.Entry{Key: []byte("a"), ExpiresAt: never},
+		sorted.Entry{Key: []byte("b"), ExpiresAt: time.Unix(1_800_000_000, 1)},
+		sorted.Entry{Key: []byte("c"), ExpiresAt: time.Unix(-1, 0)})
+	r, err := sorted.NewReader(bytes.NewReader(file))
+	testkit.Must(t, err)
+	for _, want := range []int64{math.MaxInt64, 1_800_000_000_001, 1} {
+		e, err := r.Next()
+		testkit.Must(t, err)
+		if got := e.ExpiresAt.UnixMilli(); got != want {
+			t.Errorf("%s expires at %d, want %d", e.Key, got, want)
+		}
 	}
 }
 

@@ -15,6 +15,23 @@ type Clock interface {
 // time. A later time in a commit or a manifest edit is corruption.
 const TimeMsMax = math.MaxInt64
 
+// ExpiryMs returns a time of expiry that is not zero, in milliseconds of Unix time. It rounds
+// up, and takes times that do not fit for the nearest that do.
+func ExpiryMs(t time.Time) int64 {
+	// UnixMilli overflows outside of these bounds.
+	switch {
+	case t.Before(time.UnixMilli(1)):
+		return 1
+	case t.After(time.UnixMilli(TimeMsMax - 1)):
+		return TimeMsMax
+	}
+	ms := t.UnixMilli()
+	if t.After(time.UnixMilli(ms)) {
+		ms++
+	}
+	return ms
+}
+
 // SystemClock is the clock of the machine.
 type SystemClock struct{}
 

@@ -93,6 +93,7 @@ func TestDropPrefix_GivesSpaceBackAndLeavesTheRest(t *testing.T) {
 	}
 	testkit.MustBeSound(t, db)
 	testkit.Must(t, db.DropPrefix(t.Context(), []byte("\xff\xff")))
+	testkit.WantError(t, "DropPrefix", db.DropPrefix(t.Context(), make([]byte, stoat.MaxKeySize+100)), stoat.ErrKeyTooLarge)
 	testkit.Must(t, db.DropPrefix(t.Context(), []byte{}))
 	if got := itemsOf(t, db); len(got) != 0 {
 		t.Errorf("%d keys have not the empty prefix", len(got))
