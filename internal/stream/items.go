@@ -223,14 +223,14 @@ func (s *Items[E, T]) stored(bound []byte, upper bool) []byte {
 	return s.Space.Append(nil, bound)
 }
 
-// users returns the user's key of a stored key of the keyspace, or nil if there is none.
+// users returns the user's key of a stored key or bound of the keyspace, or nil if there is
+// none. A bound has no timestamp.
 func (s *Items[E, T]) users(stored []byte) []byte {
 	if n := s.Space.Skip(stored); n <= len(stored) {
 		stored = stored[n:]
 	}
 	if s.Timed {
-		key, _, _ := stamp.Decode(stored, nil)
-		return key
+		return stamp.Beginning(stored)
 	}
 	return stored
 }

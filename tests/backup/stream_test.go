@@ -228,6 +228,48 @@ func TestStream_DeletionsSinceAVersionBringAFollowerUpToDate(t *testing.T) {
 	}
 }
 
+// A deleted range begins and ends in keys of the caller, with timestamps or without.
+func TestStream_DeletedRangesOfAKeyspaceWithTimestampsHaveTheirBounds(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsChecked})
+	testkit.Must(t, err)
+	set := func(key string) {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(ks).At(5).Set([]byte(key), nil) }))
+	}
+	purge := func(lo, hi []byte) {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(ks).At(5).PurgeRange(lo, hi) }))
+	}
+	for _, key := range []string{"a", "c\x00", "d", "x"} {
+		set(key)
+	}
+	hold := testkit.Begin(t, db, stoat.ReadOnly) // keeps the deletions
+	defer hold.Discard()
+	purge([]byte("c\x00"), []byte("f\x00g"))
+	purge([]byte("x"), nil)
+	for lower, want := range map[string][]string{
+		"":  {`"a"`, `"c\x00" to "f\x00g"`, `"x" to ""`},
+		"d": {`"d" to "f\x00g"`, `"x" to ""`},
+		"x": {`"x" to ""`},
+	} {
+		var got []string
+		o := stoat.StreamOptions{Keyspace: ks, Deletions: true, Ordered: true, IterOptions: stoat.IterOptions{Lower: []byte(lower)}}
+		_, err := db.Stream(context.Background(), o, func(b *stoat.StreamBatch) error {
+			for _, i := range b.Items {
+				if i.End == nil {
+					got = append(got, fmt.Sprintf("%q", i.Key))
+					continue
+				}
+				got = append(got, fmt.Sprintf("%q to %q", i.Key, i.End))
+			}
+			return nil
+		})
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("from %q: the stream has %s, %v; want %s", lower, got, err, want)
+		}
+	}
+}
+
 func TestStream_ReadsOneSnapshotBesideWrites(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
