@@ -253,10 +253,6 @@ func (r *restore) rename() error {
 	if err := newdir.Publish(r.fs, r.temp, r.dir); err != nil {
 		return err
 	}
-	// The database is whole without the lock file, by which readers keep a writer out.
-	if f, err := r.fs.Create(r.fs.Join(r.dir, lockName), vfs.CatLock); err == nil {
-		_ = f.Close()
-		_ = r.fs.SyncDir(r.dir)
-	}
+	_ = newdir.AddLock(r.fs, r.dir, lockName) // the next writer makes it
 	return nil
 }

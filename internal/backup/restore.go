@@ -324,10 +324,7 @@ func (r *restore) rename() error {
 	}
 	// The database is whole without the lock file and with the journal.
 	_ = fs.Remove(fs.Join(dir, JournalName))
-	if f, err := fs.Create(fs.Join(dir, r.o.LockName), vfs.CatLock); err == nil {
-		_ = f.Close()
-	}
-	_ = fs.SyncDir(dir)
+	_ = newdir.AddLock(fs, dir, r.o.LockName)
 	return nil
 }
 

@@ -159,18 +159,10 @@ func (c *checkpoint) rename() error {
 	return c.fs.Rename(c.temp, c.dir)
 }
 
-// makeLock creates the lock file of the copy, by which its readers keep a writer
-// out. It comes last, because empty takes a directory with a lock file for a
-// database. The copy is whole without it.
+// makeLock creates the lock file of the copy. It comes last, because empty takes a
+// directory with a lock file for a database.
 func (c *checkpoint) makeLock() {
-	fs := c.fs
-	f, err := fs.Create(fs.Join(c.dir, c.o.LockName), vfs.CatLock)
-	if err == nil {
-		err = f.Close()
-	}
-	if err == nil {
-		err = fs.SyncDir(c.dir)
-	}
+	err := newdir.AddLock(c.fs, c.dir, c.o.LockName)
 	if err != nil && !errors.Is(err, vfs.ErrExist) { // a process may have opened the copy already
 		c.o.Report(event.Warning{What: "a checkpoint has no lock file, its readers keep no writer out", Err: err})
 	}

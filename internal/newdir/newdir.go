@@ -20,6 +20,17 @@ func Free(fs vfs.FS, dir string) error {
 	return err
 }
 
+// AddLock creates the lock file of the database in dir, by which its readers keep a writer
+// out. It also shows that the directory has a database, and not an unfinished copy of one.
+// So it comes when the directory has its name. The database is whole without it.
+func AddLock(fs vfs.FS, dir, name string) error {
+	f, err := fs.Create(fs.Join(dir, name), vfs.CatLock)
+	if err == nil {
+		err = f.Close()
+	}
+	return errors.Join(err, fs.SyncDir(dir))
+}
+
 // Publish gives temp the name dir, durably. The database in temp must be whole and synced.
 func Publish(fs vfs.FS, temp, dir string) error {
 	if err := Free(fs, dir); err != nil {

@@ -21,6 +21,9 @@ func (s *salvager) build(ctx context.Context) error {
 		return err
 	}
 	s.to = target{fs: fs, dir: dir + suffix}
+	if s.to.dir == fs.Join(s.o.From) {
+		return base.Invalid("%s is the name that the new directory has until it is complete", s.o.From)
+	}
 	if err := fs.MkdirAll(s.to.dir); err != nil {
 		return err
 	}
@@ -43,7 +46,11 @@ func (s *salvager) build(ctx context.Context) error {
 		_ = fs.Remove(s.to.dir)
 		return err
 	}
-	return fs.SyncDir(fs.Dir(dir))
+	if err := fs.SyncDir(fs.Dir(dir)); err != nil {
+		return err
+	}
+	_ = newdir.AddLock(fs, dir, s.o.LockName) // the next writer makes it
+	return nil
 }
 
 // fill makes the database.
@@ -90,6 +97,8 @@ func (s *salvager) empty() error {
 		if !isTable && !isValues && !isManifest && strings.TrimSuffix(name, ".tmp") != seal.KeysName {
 			return fmt.Errorf("%s has a file that salvage did not make: %s", s.to.dir, name)
 		}
+	}
+	for _, name := range names {
 		if err := fs.Remove(fs.Join(s.to.dir, name)); err != nil {
 			return err
 		}

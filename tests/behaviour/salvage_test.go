@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -263,6 +264,40 @@ func TestSalvage_RemovesWhatACrashLeft(t *testing.T) {
 	_, err := stoat.Salvage(t.Context(), testkit.Dir, rescued, stoat.SalvageOptions{FS: disk})
 	testkit.Must(t, err)
 	testkit.Must(t, testkit.WriteFile(disk, rescued+".tmp", nil))
+}
+
+// The new directory has another name until it is complete. A database may have that name.
+func TestSalvage_LeavesADatabaseThatHasItsTemporaryName(t *testing.T) {
+	t.Parallel()
+	const taken = rescued + ".tmp"
+	sample := testkit.NewSampleDisk(t)
+	salvage := func(disk *memfs.FS, from, to string) error {
+		_, err := stoat.Salvage(t.Context(), from, to, stoat.SalvageOptions{FS: disk})
+		return err
+	}
+	for _, c := range []struct {
+		name, from string
+		arrange    func(disk *memfs.FS) error
+	}{
+		{"the source", taken, func(disk *memfs.FS) error { return disk.Rename(testkit.Dir, taken) }},
+		{"the source, without a lock file", taken, func(disk *memfs.FS) error {
+			return errors.Join(salvage(disk, testkit.Dir, taken), disk.Remove(disk.Join(taken, "LOCK")))
+		}},
+		{"another database", "/old", func(disk *memfs.FS) error {
+			return errors.Join(salvage(disk, testkit.Dir, "/old"), disk.Rename(testkit.Dir, taken))
+		}},
+		{"a salvaged database", testkit.Dir, func(disk *memfs.FS) error { return salvage(disk, testkit.Dir, taken) }},
+	} {
+		disk := sample.Clone()
+		testkit.Must(t, c.arrange(disk))
+		before, err := disk.List(taken)
+		testkit.Must(t, err)
+		err = salvage(disk, c.from, rescued)
+		after, listErr := disk.List(taken)
+		if err == nil || listErr != nil || !slices.Equal(before, after) {
+			t.Errorf("%s: error %v; files before %q, after %q", c.name, err, before, after)
+		}
+	}
 }
 
 func TestSalvage_RangeDeletionsStillHide(t *testing.T) {
