@@ -75,6 +75,9 @@ func (c *chain) next() (*entry, error) {
 		}
 		e := c.entries[0]
 		c.entries = c.entries[1:]
+		// Only the manifest knows the version of ingested entries. Scans do not show version 0
+		// beside a range tombstone, and compactions drop it.
+		e.Seq = max(e.Seq, 1)
 		if order := bytes.Compare(c.last, e.Key); c.begun && (order > 0 || order == 0 && c.lastSeq <= e.Seq) {
 			continue // bounds lie only in a table that no stoat wrote
 		}

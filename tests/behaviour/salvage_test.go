@@ -300,6 +300,45 @@ func TestSalvage_LeavesADatabaseThatHasItsTemporaryName(t *testing.T) {
 	}
 }
 
+// The manifest has the version of ingested entries.
+func TestSalvage_WithoutAManifestIngestedEntriesStay(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{10, 3000} { // in tables, and in a value file
+		disk := memfs.New()
+		db := testkit.OpenOn(t, disk, nil)
+		_, err := db.Ingest(t.Context(), func(yield func(key, value []byte) bool) {
+			for i := range 10 {
+				if !yield(testkit.Key(i), make([]byte, size)) {
+					return
+				}
+			}
+		}, stoat.IngestOptions{})
+		testkit.Must(t, err)
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.DeleteRange([]byte("x"), []byte("y")) }))
+		testkit.Must(t, db.Close())
+		removeManifest(t, disk)
+		report, err := stoat.Salvage(t.Context(), testkit.Dir, rescued, stoat.SalvageOptions{FS: disk})
+		testkit.Must(t, err)
+		if len(report.Lost) > 0 || report.Entries != 10 {
+			t.Errorf("values of %d bytes: the report is %+v", size, report)
+		}
+		db, err = stoat.Open(rescued, &stoat.Options{FS: disk, MustExist: true})
+		testkit.Must(t, err)
+		for _, when := range []string{"after the salvage", "after a compaction"} {
+			testkit.Must(t, db.View(func(tx stoat.Txn) error {
+				items, err := testkit.ScanAll(tx, stoat.IterOptions{})
+				if len(items) != 10 {
+					t.Errorf("values of %d bytes: %s there are %d keys, want 10", size, when, len(items))
+				}
+				return err
+			}))
+			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		}
+		testkit.MustBeSound(t, db)
+		testkit.Must(t, db.Close())
+	}
+}
+
 func TestSalvage_RangeDeletionsStillHide(t *testing.T) {
 	t.Parallel()
 	for _, manifest := range []bool{true, false} {
