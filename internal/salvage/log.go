@@ -364,7 +364,7 @@ func (r *logReader) decode(g *segment, rec record.Record) (base.SeqNum, error) {
 		r.s.lastSeq = max(r.s.lastSeq, h.Seq)
 		return nil
 	}, func(key, value []byte, m base.Meta) error {
-		if h.Seq <= r.s.state.FlushedSeq {
+		if h.Seq <= r.s.state.FlushedSeq && !r.s.o.IgnoreManifest {
 			return nil
 		}
 		return r.take(key, value, h.Seq, m)

@@ -339,6 +339,31 @@ func TestSalvage_WithoutAManifestIngestedEntriesStay(t *testing.T) {
 	}
 }
 
+// The log keeps transactions for a while after a flush. The manifest has the version up to
+// which the tables have them.
+func TestSalvage_ReadsTheWholeLogIfItIgnoresTheManifest(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	testkit.SetKeys(t, db, 0, 100, 20, 1)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.Must(t, db.Close())
+	names, err := disk.List(testkit.Dir)
+	testkit.Must(t, err)
+	for _, name := range names {
+		if strings.HasSuffix(name, ".table") {
+			testkit.Must(t, disk.Remove(disk.Join(testkit.Dir, name)))
+		}
+	}
+	for ignore, want := range map[bool]uint64{false: 0, true: 100} {
+		report, err := stoat.Salvage(t.Context(), testkit.Dir, rescued, stoat.SalvageOptions{FS: disk.Clone(), IgnoreManifest: ignore})
+		testkit.Must(t, err)
+		if report.Entries != want || len(report.Lost) == 0 && !ignore {
+			t.Errorf("ignore the manifest: %t. %d entries are salvaged, want %d; losses %v", ignore, report.Entries, want, report.Lost)
+		}
+	}
+}
+
 func TestSalvage_RangeDeletionsStillHide(t *testing.T) {
 	t.Parallel()
 	for _, manifest := range []bool{true, false} {
