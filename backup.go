@@ -210,7 +210,8 @@ func (d *DB) beginBackup(ctx context.Context) (tx Txn, state manifest.State, err
 type RestoreOptions struct {
 	// Options are those of Open. The settings of the database come from the backup.
 	Options *Options
-	// Version, if it is not 0, is that of the last backup to restore.
+	// Version, if it is not 0, is that of the last backup to restore. If consecutive backups
+	// have it, the last of them is meant. Restore ignores the backups after it.
 	Version uint64
 }
 

@@ -40,7 +40,8 @@ type link struct {
 }
 
 // OpenChain reads the headers of backups and checks that they follow each other. With upTo
-// it leaves out backups after that version.
+// it ends with the last of the consecutive backups of that version: a compaction filter
+// changes values without a new version. It ignores the backups after it.
 func OpenChain(upTo uint64, backups []io.Reader) (*Chain, error) {
 	c := &Chain{}
 	if len(backups) == 0 {
@@ -48,19 +49,16 @@ func OpenChain(upTo uint64, backups []io.Reader) (*Chain, error) {
 	}
 	for i, r := range backups {
 		l := &link{name: fmt.Sprintf("backup %d of %d", i+1, len(backups)), index: i}
-		var err error
-		if l.Reader, err = NewReader(r); err != nil {
-			return nil, l.wrap(err)
+		err := c.open(l, r)
+		if c.endsAt(upTo) && (err != nil || l.Header.Info().Version != upTo) {
+			return c, nil
 		}
-		if err := c.follows(l); err != nil {
+		if err != nil {
 			return nil, err
 		}
 		c.links = append(c.links, l)
-		if upTo > 0 && l.Header.Info().Version == upTo {
-			return c, nil
-		}
 	}
-	if upTo > 0 {
+	if upTo > 0 && !c.endsAt(upTo) {
 		var have []uint64
 		for _, l := range c.links {
 			have = append(have, uint64(l.Header.State.LastSeq))
@@ -68,6 +66,19 @@ func OpenChain(upTo uint64, backups []io.Reader) (*Chain, error) {
 		return nil, fmt.Errorf("%w: none has version %d, their versions are %d", ErrChain, upTo, have)
 	}
 	return c, nil
+}
+
+// endsAt reports whether the last link has a version, which is not 0.
+func (c *Chain) endsAt(version uint64) bool {
+	return version > 0 && len(c.links) > 0 && c.Last().Header.Info().Version == version
+}
+
+// open reads the header of l from r, and checks that l follows the last link.
+func (c *Chain) open(l *link, r io.Reader) (err error) {
+	if l.Reader, err = NewReader(r); err != nil {
+		return l.wrap(err)
+	}
+	return c.follows(l)
 }
 
 // follows checks that l follows the last link.

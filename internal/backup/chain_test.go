@@ -91,3 +91,44 @@ func TestChain_AnUnchangedVersionMustBeThere(t *testing.T) {
 		}
 	}
 }
+
+// A compaction filter changes values without a new version, so several backups may have one
+// version.
+func TestChain_UpToAVersionEndsWithTheLastBackupOfIt(t *testing.T) {
+	t.Parallel()
+	backup := func(since, version base.SeqNum) []byte {
+		h, _ := sample()
+		h.Since, h.State.LastSeq = since, version
+		return write(t, h, nil, false)
+	}
+	first, second, same, third := backup(0, 10), backup(10, 20), backup(20, 20), backup(20, 30)
+	for _, c := range []struct {
+		name    string
+		backups [][]byte
+		upTo    uint64
+		want    int // backups of the chain
+	}{
+		{"no later one", [][]byte{first, second}, 20, 2},
+		{"another one of it", [][]byte{first, second, same}, 20, 3},
+		{"two others, and a later one", [][]byte{first, second, same, same, third}, 20, 4},
+		{"a damaged one after it", [][]byte{first, second, same, []byte("damaged")}, 20, 3},
+		{"a foreign one after it", [][]byte{first, second, backup(0, 20), same}, 20, 2},
+		{"an earlier version", [][]byte{first, second, same}, 10, 1},
+		{"all", [][]byte{first, second, same, third}, 0, 4},
+	} {
+		var readers []io.Reader
+		for _, b := range c.backups {
+			readers = append(readers, bytes.NewReader(b))
+		}
+		chain, err := OpenChain(c.upTo, readers)
+		if err != nil || len(chain.links) != c.want {
+			t.Errorf("%s: %+v, %v; want %d backups", c.name, chain, err, c.want)
+		}
+	}
+	if _, err := OpenChain(20, []io.Reader{bytes.NewReader(first), strings.NewReader("damaged")}); !errors.Is(err, base.ErrCorrupt) {
+		t.Errorf("a damaged backup before the version: %v", err)
+	}
+	if _, err := OpenChain(15, []io.Reader{bytes.NewReader(first), bytes.NewReader(second)}); !errors.Is(err, ErrChain) {
+		t.Errorf("a version that no backup has: %v", err)
+	}
+}
