@@ -220,7 +220,9 @@ func (r *restore) goOn() error {
 			if err := r.o.FS.Remove(r.o.FS.Join(r.temp, name)); err != nil {
 				return err
 			}
-			r.build.next = max(r.build.next, uint64(max(n, v))+1)
+			if n = max(n, v); n < base.ForeignFile {
+				r.build.next = max(r.build.next, uint64(n)+1)
+			}
 		}
 	}
 	return nil

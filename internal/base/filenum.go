@@ -15,6 +15,11 @@ const (
 	valueSuffix = ".values"
 )
 
+// ForeignFile is a file number that no database reaches: a file each second for a
+// lifetime. Files with this number or a higher one are of another program. No database
+// counts on from their numbers, because pointers have room for 32 bits.
+const ForeignFile = FileNum(1 << 31)
+
 // TableName returns the base name of the table with the given number.
 func TableName(n FileNum) string { return fileName(n, tableSuffix) }
 

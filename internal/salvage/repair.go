@@ -87,7 +87,9 @@ func (r *repairer) repairAll() (done []Repair, err error) {
 	}
 	r.next = base.FileNum(r.state.NextFile)
 	for _, n := range append(inv.tables, inv.values...) {
-		r.next = max(r.next, n+1)
+		if n < base.ForeignFile {
+			r.next = max(r.next, n+1)
+		}
 	}
 	r.spaces = newSpaces(&r.state, true)
 	for _, tables := range r.state.Version.Levels {

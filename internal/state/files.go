@@ -43,18 +43,13 @@ func (s *Store) RemoveFile(name string) {
 	}
 }
 
-// foreignFile is a file number that no database reaches: a file each second for
-// a lifetime. Another program made a file with a higher number. Open deletes it as
-// an orphan, but does not count on from its number: pointers have room for 32 bits.
-const foreignFile = base.FileNum(1 << 31)
-
 // RemoveOrphans deletes the tables and value files that unfinished jobs of an
 // earlier opening left. New files get higher numbers than orphans, so an orphan
-// that cannot be deleted is in nothing's way.
+// that cannot be deleted is in nothing's way. Foreign files go too.
 func (s *Store) RemoveOrphans() error {
 	names, err := s.Orphans()
 	for _, name := range names {
-		if n := fileNumOf(name); n < foreignFile {
+		if n := fileNumOf(name); n < base.ForeignFile {
 			s.nextFile.Store(max(s.nextFile.Load(), uint64(n)+1))
 		}
 		s.RemoveFile(name)

@@ -514,6 +514,29 @@ func TestRestore_DoesNotMixTheRestsOfOthers(t *testing.T) {
 	testkit.Must(t, err)
 }
 
+// Pointers have room for file numbers of 32 bits.
+func TestRestore_DoesNotCountOnFromAForeignFile(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	db := testkit.OpenMem(t)
+	testkit.SetKeys(t, db, 0, 2000, 3000, 'x')
+	b, _ := backUp(t, db, stoat.BackupOptions{Compression: stoat.CompressionNone})
+	disk := memfs.New()
+	o := stoat.RestoreOptions{Options: &stoat.Options{FS: disk, MemtableSize: 64 << 10}}
+	_, err := stoat.Restore(ctx, "/r", o, bytes.NewReader(b[:len(b)/2]))
+	testkit.WantError(t, "half a backup", err, stoat.ErrCorrupt)
+	testkit.Must(t, testkit.WriteFile(disk, "/r.restore/8589934592.table", []byte("hello")))
+	_, err = stoat.Restore(ctx, "/r", o, bytes.NewReader(b))
+	testkit.Must(t, err)
+	restored, err := stoat.Open("/r", o.Options)
+	testkit.Must(t, err)
+	if got, want := valuesOf(t, restored), valuesOf(t, db); !maps.Equal(got, want) {
+		t.Errorf("%d keys, want %d", len(got), len(want))
+	}
+	testkit.MustBeSound(t, restored)
+	testkit.Must(t, restored.Close())
+}
+
 // A rewriter rewrites all values, or drops the keys, once it is told to.
 type rewriter struct{ drops, rewrites atomic.Bool }
 

@@ -108,6 +108,29 @@ func TestRepair_FindsAWrongBitInTheSealOfATable(t *testing.T) {
 	testkit.WantError(t, "with a wrong bit in the keys", err, stoat.ErrCorrupt)
 }
 
+// Pointers have room for file numbers of 32 bits.
+func TestRepair_DoesNotCountOnFromAForeignFile(t *testing.T) {
+	t.Parallel()
+	disk := testkit.NewSampleDisk(t)
+	want := allOf(t, disk)
+	names, err := disk.List(testkit.Dir)
+	testkit.Must(t, err)
+	i := slices.IndexFunc(names, func(name string) bool { return strings.HasSuffix(name, ".table") })
+	path := disk.Join(testkit.Dir, names[i])
+	content, err := testkit.ReadFile(disk, path)
+	testkit.Must(t, err)
+	content[len(content)-1] ^= 1 // of the footer
+	testkit.Must(t, testkit.WriteFile(disk, path, content))
+	testkit.Must(t, testkit.WriteFile(disk, disk.Join(testkit.Dir, "8589934592.table"), nil))
+	done, err := stoat.Repair(t.Context(), testkit.Dir, &stoat.Options{FS: disk})
+	if err != nil || len(done) != 1 || done[0].Err != nil || len(done[0].New) >= len("8589934592.table") {
+		t.Errorf("the repair is %+v, %v", done, err)
+	}
+	if got := allOf(t, disk); !slices.Equal(got, want) {
+		t.Errorf("%d keys are there, want %d", len(got), len(want))
+	}
+}
+
 func TestRepair_RefusesWhatItCannotDo(t *testing.T) {
 	t.Parallel()
 	disk := rich(t, testkit.Keys, true)
