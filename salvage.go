@@ -108,10 +108,11 @@ type TableRepair struct {
 // database in dir, and reports the damaged ones. Of o it uses FS and Keys. A nil o means
 // the defaults.
 //
-// Repair replaces a table only if it finds every entry. Salvage copies what is left of
-// other tables. Repair needs an intact manifest, intact data keys and the database for
-// itself. A crash or a done ctx leaves each table as it was, or repaired. Without a
-// database, Repair returns fs.ErrNotExist of package io/fs.
+// Repair replaces a table only if it finds every entry. It reports a table that the device
+// cannot read, and goes on. Salvage copies what is left of other tables. Repair needs an
+// intact manifest, intact data keys and the database for itself. A crash or a done ctx
+// leaves each table as it was, or repaired. Without a database, Repair returns
+// fs.ErrNotExist of package io/fs.
 func Repair(ctx context.Context, dir string, o *Options) ([]TableRepair, error) {
 	if o != nil && o.ReadOnly {
 		return nil, ErrReadOnly

@@ -114,30 +114,38 @@ func (r *repairer) repairAll() (done []Repair, err error) {
 	return done, nil
 }
 
-// verify reads a whole table and returns what is wrong with it.
+// verify reads a whole table and returns what is wrong with it. Other tables may be whole if
+// the device cannot read this one.
 func (r *repairer) verify(num base.FileNum, size int64) (damage, err error) {
-	name := base.TableName(num)
-	f, err := r.exact.Open(r.fs.Join(r.o.From, name), vfs.CatTable)
-	if errors.Is(err, vfs.ErrNotExist) || errors.Is(err, base.ErrCorrupt) {
+	err = r.read(num, size)
+	if errors.Is(err, vfs.ErrNotExist) || errors.Is(err, base.ErrCorrupt) || errors.Is(err, vfs.ErrIO) {
 		return err, nil
 	}
+	return nil, err
+}
+
+// read reads a whole table.
+func (r *repairer) read(num base.FileNum, size int64) error {
+	name := base.TableName(num)
+	f, err := r.exact.Open(r.fs.Join(r.o.From, name), vfs.CatTable)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if got, err := f.Size(); err != nil || got != size {
-		return errors.Join(base.InFile(base.Corrupt(-1, "size of the file", got, size), name), f.Close()), err
+	got, err := f.Size()
+	if err == nil && got != size {
+		err = base.InFile(base.Corrupt(-1, "size of the file", got, size), name)
 	}
-	err = fault.Guard(func() error {
+	if err != nil {
+		_ = f.Close() // it was only read
+		return err
+	}
+	return fault.Guard(func() error {
 		t, err := table.Open(f, size, name, table.ReaderOptions{})
 		if err == nil {
 			err = errors.Join(fault.Guard(t.Verify), t.Close())
 		}
 		return err
 	})
-	if errors.Is(err, base.ErrCorrupt) {
-		return err, nil
-	}
-	return nil, err
 }
 
 // repair replaces a damaged table, if nothing of it is lost. The error is that of a write.

@@ -106,6 +106,29 @@ func TestRepair_LeavesWhatHasLostEntries(t *testing.T) {
 	}
 }
 
+func TestRepair_GoesOnAfterATableThatTheDeviceCannotRead(t *testing.T) {
+	t.Parallel()
+	intact := testkit.NewSampleDisk(t)
+	spoilt := spoilTables(t, intact, "hash index")
+	for _, op := range []vfs.OpKind{vfs.OpOpen, vfs.OpRead, vfs.OpAny} {
+		disk := intact.Clone()
+		all, err := repair(t, disk.Clone())
+		testkit.Must(t, err)
+		bad := all[0].File
+		fs := faultfs.New(disk)
+		fs.Add(faultfs.Rule{Op: op, Path: bad, Forever: true, Err: vfs.ErrIO})
+		done, err := repair(t, fs)
+		if err != nil || len(done) != spoilt {
+			t.Errorf("%v fails: %d of %d tables are reported, %v", op, len(done), spoilt, err)
+		}
+		for _, r := range done {
+			if unread := r.File == bad; unread != errors.Is(r.Err, vfs.ErrIO) || unread != (r.New == "") {
+				t.Errorf("%v of %s fails: %+v", op, bad, r)
+			}
+		}
+	}
+}
+
 // The power fails at one call of the file system. All entries are there afterwards, in old
 // tables or in new ones.
 func TestRepair_ACrashLosesNothing(t *testing.T) {
