@@ -82,7 +82,9 @@ type salvager struct {
 // is complete.
 func Run(ctx context.Context, o Options) (Report, error) {
 	o.FanIn, o.SpillSize = cmp.Or(o.FanIn, 32), cmp.Or(o.SpillSize, 32<<20)
-	s := &salvager{o: &o, fs: o.FS, noted: map[string]bool{}, hashSeed: o.Random(), nowMs: uint64(max(0, o.Clock.Now().UnixMilli()))}
+	from, stop := &sourceFS{FS: o.FS}, o.Stop
+	o.Stop = func() error { return cmp.Or(from.refused, stop()) }
+	s := &salvager{o: &o, fs: from, noted: map[string]bool{}, hashSeed: o.Random(), nowMs: uint64(max(0, o.Clock.Now().UnixMilli()))}
 	lock, err := s.lock()
 	if err != nil {
 		return Report{}, err
@@ -98,6 +100,23 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		return Report{}, err
 	}
 	return s.report, nil
+}
+
+// A sourceFS is the file system of Options.From.
+type sourceFS struct {
+	vfs.FS
+	// refused is why a file could not be opened that may be intact. Such a file is no loss:
+	// Options.Stop returns the error.
+	refused error
+}
+
+// Open opens a file to read it.
+func (s *sourceFS) Open(name string, cat vfs.Category) (vfs.File, error) {
+	f, err := s.FS.Open(name, cat)
+	if errors.Is(err, vfs.ErrTooManyFiles) || errors.Is(err, vfs.ErrPermission) {
+		s.refused = cmp.Or(s.refused, err)
+	}
+	return f, err
 }
 
 // lock excludes writers of the damaged directory. Without a lock file there is none.
@@ -280,7 +299,10 @@ func (s *salvager) copyAll() ([]*manifest.Table, error) {
 	if err := out.finish(nil); err != nil {
 		return nil, err
 	}
-	return out.tables, s.values.finish()
+	if err := s.values.finish(); err != nil {
+		return nil, err
+	}
+	return out.tables, s.o.Stop()
 }
 
 // valueInputs returns the value files to read.
@@ -495,8 +517,11 @@ func (s *salvager) copyEntry(out *output, e *entry) error {
 func (s *salvager) loseEntry(key []byte, err error) {
 	l := Loss{Offset: -1, Entries: 1, Err: err, from: slices.Clone(key), to: slices.Clone(key)}
 	var c *base.CorruptionError
+	var p *vfs.PathError
 	if errors.As(err, &c) {
 		l.File, l.Offset = c.File, c.Offset
+	} else if errors.As(err, &p) {
+		l.File = s.fs.Base(p.Path)
 	}
 	if n := len(s.report.Lost); s.losing && s.report.Lost[n-1].File == l.File && s.report.More == 0 {
 		s.report.Lost[n-1].Entries++

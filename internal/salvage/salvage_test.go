@@ -83,6 +83,46 @@ func TestMerge_ManySourcesAndSmallMemoryChangeNothing(t *testing.T) {
 	}
 }
 
+// Such a file may be intact, so nothing is lost.
+func TestRun_AFileThatItMayNotOpenIsNoLoss(t *testing.T) {
+	t.Parallel()
+	disk := testkit.NewSampleDisk(t)
+	for _, cause := range []error{vfs.ErrTooManyFiles, vfs.ErrPermission} {
+		for _, path := range []string{".table", ".values", ".log", "MANIFEST", to + ".tmp"} {
+			disk := disk.Clone()
+			fs := faultfs.New(disk)
+			fault := fs.Add(faultfs.Rule{Op: vfs.OpOpen, Path: path, Err: cause})
+			o := optionsFor(fs, rand.New(rand.NewPCG(1, 1)))
+			o.FanIn, o.SpillSize, o.IgnoreManifest = 2, 2000, true
+			report, err := salvage.Run(t.Context(), o)
+			if fault.Fired() == 0 || !errors.Is(err, cause) {
+				t.Errorf("%v for %s: error %v, %d losses", cause, path, err, len(report.Lost))
+			}
+			for _, dir := range []string{to, to + ".tmp"} {
+				if _, err := disk.Stat(dir); !errors.Is(err, vfs.ErrNotExist) {
+					t.Errorf("%v for %s: %s is left, %v", cause, path, dir, err)
+				}
+			}
+		}
+	}
+}
+
+func TestRun_LostValuesHaveTheNameOfTheirFile(t *testing.T) {
+	t.Parallel()
+	disk := testkit.NewSampleDisk(t)
+	fs := faultfs.New(disk)
+	fs.Add(faultfs.Rule{Op: vfs.OpOpen, Path: testkit.Dir + "/*.values", Forever: true, Err: vfs.ErrIO})
+	report, err := salvage.Run(t.Context(), optionsFor(fs, rand.New(rand.NewPCG(1, 1))))
+	if err != nil || len(report.Lost) == 0 {
+		t.Errorf("without value files: %+v, %v", report, err)
+	}
+	for _, l := range report.Lost {
+		if !strings.HasSuffix(l.File, ".values") || l.Entries == 0 || !errors.Is(l.Err, vfs.ErrIO) {
+			t.Errorf("the loss is %+v", l)
+		}
+	}
+}
+
 // One call of the file system fails. Then there is no new database, or a complete
 // one, or one without what the report lists as lost.
 func TestRun_AFailedCallLosesNothingInSilence(t *testing.T) {

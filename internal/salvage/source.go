@@ -95,6 +95,9 @@ func (c *chain) open() error {
 	t := c.tables[0]
 	c.tables = c.tables[1:]
 	file, d, err := c.s.openTable(&t)
+	if err != nil && t.made {
+		return err
+	}
 	if err != nil {
 		c.s.report.loseFile(t.name(), 0, t.lo, t.hi, err)
 		return nil

@@ -90,10 +90,11 @@ func (c *valueCopier) reader(f *valueInput) (*values.Damaged, error) {
 		c.shut(oldest)
 	}
 	name := base.ValueName(f.file)
-	file, err := c.s.fs.Open(c.s.fs.Join(c.s.o.From, name), vfs.CatValue)
+	path := c.s.fs.Join(c.s.o.From, name)
+	file, err := c.s.fs.Open(path, vfs.CatValue)
 	if err != nil {
-		f.err = err
-		return nil, err
+		f.err = vfs.WrapError(vfs.OpOpen, path, err)
+		return nil, f.err
 	}
 	size, err := file.Size()
 	if err == nil {

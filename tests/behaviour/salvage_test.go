@@ -14,6 +14,7 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/merge"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -190,6 +191,24 @@ func TestSalvage_ListsValuesThatAreLost(t *testing.T) {
 	if string(l.From.Key) != string(l.To.Key) || !strings.HasSuffix(l.File, ".values") || !errors.Is(l.Err, stoat.ErrCorrupt) {
 		t.Errorf("the loss is %+v", l)
 	}
+}
+
+// The database is so small that Salvage looks for the error only at its end.
+func TestSalvage_ReportsNoValueAsLostThatItMayNotRead(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	testkit.SetKeys(t, db, 0, 10, 3000, 1)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.Must(t, db.Close())
+	fs := faultfs.New(disk)
+	fs.Add(faultfs.Rule{Op: vfs.OpOpen, Path: "*.values", Err: vfs.ErrTooManyFiles})
+	report, err := stoat.Salvage(t.Context(), testkit.Dir, rescued, stoat.SalvageOptions{FS: fs})
+	if !errors.Is(err, vfs.ErrTooManyFiles) || len(report.Lost) > 0 {
+		t.Errorf("the value file may not be opened: %+v, %v", report, err)
+	}
+	_, err = disk.Stat(rescued)
+	testkit.WantError(t, "the new directory", err, vfs.ErrNotExist)
 }
 
 // Zeros at the end of a segment look as if nothing had been written there. What follows in the
