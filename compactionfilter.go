@@ -15,8 +15,12 @@ import (
 // A Filter decides which values compactions keep. A compaction asks it about the newest
 // version of each key that it rewrites, if no open transaction but new ones can see that
 // version. It never asks about older versions, nor about a value with operands that are
-// not merged yet. A filter sees a value at the latest when that comes to the last level,
-// which DB.Compact brings about.
+// not merged yet.
+//
+// DB.Compact brings all values to the last level, and asks the filter about them on the way. A
+// value that comes there while an open transaction also sees it stays unasked, until another
+// compaction rewrites its table. So run DB.Compact without long transactions if the filter must
+// see every value.
 //
 // What a filter changes is no write of a transaction. It gets no version, and no
 // transaction conflicts with it. An open transaction keeps what it has seen. Change feeds

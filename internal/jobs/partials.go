@@ -32,7 +32,9 @@ func (j *Jobs) partialAbove(plan *compact.Plan) func(key []byte) bool {
 	}
 	return func(key []byte) bool {
 		v := j.store.View()
-		if !slices.ContainsFunc(v.Memtables, hasPartials) {
+		// A memtable that the flusher releases forgets its partial entries. Its table is in the
+		// next view.
+		if !slices.ContainsFunc(v.Memtables, hasPartials) && j.store.View() == v {
 			return inTables(v.Tree.Version, key)
 		}
 		slot, err := j.store.Acquire()
