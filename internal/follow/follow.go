@@ -74,6 +74,7 @@ type Follower struct {
 	private bool
 	applied base.SeqNum // everything up to it is in tables of next, or in memtables
 	gap     base.SeqNum // the newest version that the log lacks, and that followed another
+	flushed base.SeqNum // memtables lack what the log has up to it
 
 	wait  time.Duration // of Step
 	last  error         // which Step has reported
@@ -205,7 +206,7 @@ func (f *Follower) roundLocked() (changed, more bool, err error) {
 		f.abandonLocked()
 		return false, false, err
 	}
-	wentBack := next.FlushedSeq < f.store.State().FlushedSeq && !f.private
+	wentBack := next.FlushedSeq < f.flushed
 	if !f.log.Within(next.Spans) && !f.blind() || wentBack {
 		f.abandonLocked()
 		return false, true, nil
@@ -235,7 +236,7 @@ func (f *Follower) blind() bool {
 func (f *Follower) beginLocked() {
 	f.log = log.Follow(f.o.Log, f.next.Spans)
 	f.tables, f.private = []*memtable.Table{f.store.Memory.NewTable(0)}, true
-	f.applied, f.gap = f.next.FlushedSeq, 0
+	f.applied, f.flushed, f.gap = f.next.FlushedSeq, f.next.FlushedSeq, 0
 	f.quiet.after = 0
 }
 
@@ -332,7 +333,7 @@ func (f *Follower) installLocked() error {
 	f.store.Follow(f.next, tables, visible)
 	f.store.NotePublished(visible, work.Now())
 	shown(max(visible, before+1))
-	f.tables, f.private, f.pending, f.applied = tables, false, false, visible
+	f.tables, f.private, f.pending, f.applied, f.flushed = tables, false, false, visible, f.next.FlushedSeq
 	if visible < before {
 		f.o.Report(event.Warning{What: "the database has lost commits that the follower had shown", Err: base.ErrStale})
 	}

@@ -129,7 +129,22 @@ type version struct {
 
 // Set takes the settings from keyspaces as the manifest has them: ascending by
 // number, the default keyspace first.
-func (t *Table) Set(keyspaces []*manifest.Keyspace) {
+func (t *Table) Set(keyspaces []*manifest.Keyspace) { t.current.Store(versionOf(keyspaces)) }
+
+// Follow is Set in a database that follows another process. It keeps the settings of
+// keyspaces that the other process has forgotten: readers of older versions see them. One
+// caller at a time.
+func (t *Table) Follow(keyspaces []*manifest.Keyspace) {
+	v := versionOf(keyspaces)
+	for number, s := range t.current.Load().others {
+		if v.others[number] == nil {
+			v.others[number] = s
+		}
+	}
+	t.current.Store(v)
+}
+
+func versionOf(keyspaces []*manifest.Keyspace) *version {
 	v := &version{first: Resolve(&keyspaces[0].Settings), others: make(map[uint32]*Settings, len(keyspaces)-1)}
 	v.versions = v.first.NumVersions
 	for _, k := range keyspaces[1:] {
@@ -137,7 +152,7 @@ func (t *Table) Set(keyspaces []*manifest.Keyspace) {
 		v.others[k.Number] = &s
 		v.versions = max(v.versions, s.NumVersions)
 	}
-	t.current.Store(v)
+	return v
 }
 
 // Default returns the settings of the default keyspace.

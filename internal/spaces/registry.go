@@ -163,7 +163,6 @@ func (r *Registry) Open(name string, change Change, readOnly error) (*Handle, er
 // find nothing in a keyspace that was dropped.
 func (r *Registry) Followed(table []*manifest.Keyspace) (shown func(from base.SeqNum)) {
 	r.defining.Lock()
-	defer r.defining.Unlock()
 	handles := r.handlesLocked()
 	for _, k := range table {
 		h := handles[k.Name]
@@ -171,13 +170,15 @@ func (r *Registry) Followed(table []*manifest.Keyspace) (shown func(from base.Se
 			h.Gate.Raise(k.Settings.DiscardBelow)
 		}
 	}
-	return func(from base.SeqNum) { r.shown(table, from) }
+	// Until shown, the state has another table than the handles: Open waits.
+	return func(from base.SeqNum) {
+		defer r.defining.Unlock()
+		r.shownLocked(table, from)
+	}
 }
 
-// shown takes over a table of Followed that readers see.
-func (r *Registry) shown(table []*manifest.Keyspace, from base.SeqNum) {
-	r.defining.Lock()
-	defer r.defining.Unlock()
+// shownLocked takes over a table of Followed that readers see.
+func (r *Registry) shownLocked(table []*manifest.Keyspace, from base.SeqNum) {
 	live := map[string]bool{}
 	for _, k := range table {
 		if k.Number == 0 || k.Dropping {

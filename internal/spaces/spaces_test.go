@@ -293,8 +293,8 @@ func TestFollowed_DiscardPointsRiseBeforeTheViewAndDropsComeAfterIt(t *testing.T
 		table = append(table, &next)
 	}
 	e.anew()
-	shown := e.Followed(table)
 	stamped, dropped := e.open("stamped"), e.open("dropped")
+	shown := e.Followed(table)
 	if stamped.Gate.Floor() != 7 || dropped.GoneFor(100) {
 		t.Errorf("before the view, the discard point is %d, dropped %t", stamped.Gate.Floor(), dropped.GoneFor(100))
 	}
