@@ -14,7 +14,8 @@ import (
 //
 //   - the database is encrypted, and Options.Keys is nil;
 //   - the database is not encrypted, and Options.Keys is set;
-//   - the provider lacks the master key of the database, or has a wrong one.
+//   - the provider lacks the master key of the database, or has a wrong one;
+//   - the current master key has the ID of the key of the database, but other bytes.
 //
 // The text tells which.
 var ErrKey = base.ErrKey
@@ -27,7 +28,8 @@ const MasterKeySize = seal.KeySize
 // goroutine may call the methods.
 //
 // A master key protects only the data keys in the file KEYS. So a new master key takes
-// effect without rewriting the database; see DB.RotateMasterKey.
+// effect without rewriting the database; see DB.RotateMasterKey. A new master key needs a
+// new ID.
 type KeyProvider interface {
 	// Current returns the master key that new and rotated databases use, and its ID.
 	Current(ctx context.Context) (id string, key []byte, err error)
@@ -44,7 +46,8 @@ type MasterKey struct {
 }
 
 // StaticKeys returns a provider of fixed keys. The older keys open databases that the
-// current one does not protect yet.
+// current one does not protect yet. The provider copies the keys, so the caller may clear
+// its own.
 func StaticKeys(current MasterKey, older ...MasterKey) KeyProvider {
 	keys := []seal.MasterKey{seal.MasterKey(current)}
 	for _, k := range older {
@@ -69,7 +72,8 @@ const (
 // RotateMasterKey protects the database with the current master key of Options.Keys. It
 // replaces the file KEYS and rewrites nothing else. Open does the same when the current
 // key is another one. The caller may then forget the old master key, unless copies of
-// the database still need it. On a database that is not encrypted it returns ErrKey.
+// the database still need it. On a database that is not encrypted it returns ErrKey. It
+// also does if the current key has the ID of the old one, but other bytes.
 func (d *DB) RotateMasterKey(ctx context.Context) error {
 	switch {
 	case d.engine.Keys == nil:

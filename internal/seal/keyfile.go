@@ -2,6 +2,7 @@ package seal
 
 import (
 	"crypto/cipher"
+	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 
@@ -52,6 +53,8 @@ type keyFile struct {
 	master string
 	salt   [base.KeySaltSize]byte
 	keys   []dataKey
+	// print is the SHA-256 of the master key. It is not stored.
+	print [sha256.Size]byte
 }
 
 // A dataKey is a key from which keys of files are derived.

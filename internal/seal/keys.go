@@ -3,6 +3,7 @@ package seal
 import (
 	"context"
 	"crypto/cipher"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -111,6 +112,7 @@ func Load(ctx context.Context, o Options) (*Keys, error) {
 		return nil, base.InFile(err, KeysName)
 	}
 	clear(plain)
+	f.print = sha256.Sum256(master)
 	k.file = f
 	if o.ReadOnly {
 		return k, nil
@@ -182,6 +184,8 @@ func checkMaster(id string, key []byte, err error) error {
 }
 
 // RotateMaster seals the data keys with the current master key, unless it did so before.
+// It refuses a current key that has the ID of another key, which protects the data keys:
+// the caller would discard that one.
 func (k *Keys) RotateMaster(ctx context.Context) error {
 	k.changing.Lock()
 	defer k.changing.Unlock()
@@ -190,6 +194,9 @@ func (k *Keys) RotateMaster(ctx context.Context) error {
 		return err
 	}
 	f := k.now()
+	if id == f.master && !f.sealedWith(master) {
+		return fmt.Errorf("%w: the current master key %q differs from the key with this ID that protects the database", base.ErrKey, id)
+	}
 	if id == f.master || mutant.On(mutant.KeepMasterKey) {
 		return nil
 	}
@@ -213,9 +220,13 @@ func (k *Keys) newKey(id uint32) (dataKey, error) {
 	return d, err
 }
 
+// sealedWith reports whether the master key protects the data keys.
+func (f *keyFile) sealedWith(master []byte) bool { return sha256.Sum256(master) == f.print }
+
 // replace durably replaces KEYS. The caller holds changing, or is the only user.
 func (k *Keys) replace(f keyFile, master []byte) error {
 	fs := k.o.FS
+	f.print = sha256.Sum256(master)
 	b, err := k.encode(f, master)
 	if err != nil {
 		return err
@@ -289,7 +300,7 @@ func (k *Keys) newest() dataKey {
 		return last
 	}
 	master, err := k.o.Provider.Key(context.Background(), f.master)
-	if checkMaster(f.master, master, err) != nil {
+	if checkMaster(f.master, master, err) != nil || !f.sealedWith(master) {
 		return last
 	}
 	keys := append(f.keys[:len(f.keys):len(f.keys)], fresh)

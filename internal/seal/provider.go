@@ -18,8 +18,15 @@ type MasterKey struct {
 	Key []byte
 }
 
-// StaticKeys returns a provider of fixed keys. The first one is the current key.
-func StaticKeys(keys ...MasterKey) Provider { return staticKeys(keys) }
+// StaticKeys returns a provider of fixed keys. The first one is the current key. The
+// provider has its own copy of them.
+func StaticKeys(keys ...MasterKey) Provider {
+	own := make(staticKeys, len(keys))
+	for i, k := range keys {
+		own[i] = MasterKey{k.ID, bytes.Clone(k.Key)}
+	}
+	return own
+}
 
 // KeyFile returns a provider that reads a file of the operating system at each call.
 // See stoat.KeyFile.
