@@ -71,9 +71,11 @@ const (
 
 // RotateMasterKey protects the database with the current master key of Options.Keys. It
 // replaces the file KEYS and rewrites nothing else. Open does the same when the current
-// key is another one. The caller may then forget the old master key, unless copies of
-// the database still need it. On a database that is not encrypted it returns ErrKey. It
-// also does if the current key has the ID of the old one, but other bytes.
+// key is another one. Once RotateMasterKey has returned nil, the caller may forget the old
+// master key, unless copies of the database still need it.
+//
+// RotateMasterKey returns ErrKey on a database that is not encrypted, and if the current
+// key has the ID of the old one, but other bytes.
 func (d *DB) RotateMasterKey(ctx context.Context) error {
 	switch {
 	case d.engine.Keys == nil:

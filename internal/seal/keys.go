@@ -50,8 +50,14 @@ type Keys struct {
 
 	changing sync.Mutex // held to replace KEYS, and while a provider is asked for that
 
+	// Guarded by mu.
+
 	mu   sync.Mutex
-	file keyFile // guarded by mu: the contents of KEYS, without a salt
+	file keyFile // the contents of KEYS, without a salt
+	// certain says that file is durable, sealed with its master key. Load does not know: the
+	// process that renamed KEYS may have died or failed before the name was durable. A
+	// power cut then brings the older KEYS back.
+	certain bool
 }
 
 // Exist reports whether the directory has a file of keys: then it is encrypted.
@@ -117,7 +123,7 @@ func Load(ctx context.Context, o Options) (*Keys, error) {
 	if o.ReadOnly {
 		return k, nil
 	}
-	return k, k.RotateMaster(ctx)
+	return k, k.rotate(ctx, true)
 }
 
 // Reload reads KEYS again: another process may have added data keys.
@@ -183,12 +189,18 @@ func checkMaster(id string, key []byte, err error) error {
 	return nil
 }
 
-// RotateMaster seals the data keys with the current master key, unless it did so before.
-// It refuses a current key that has the ID of another key, which protects the data keys:
-// the caller would discard that one.
+// RotateMaster durably seals the data keys with the current master key, unless it did so
+// before. It refuses a current key that has the ID of another key, which protects the
+// data keys: the caller would discard that one.
 func (k *Keys) RotateMaster(ctx context.Context) error {
 	k.changing.Lock()
 	defer k.changing.Unlock()
+	return k.rotate(ctx, k.isCertain())
+}
+
+// rotate is RotateMaster, but leaves a KEYS alone that has the current master key if trust
+// is set. The caller holds changing, or is the only user.
+func (k *Keys) rotate(ctx context.Context, trust bool) error {
 	id, master, err := k.current(ctx)
 	if err != nil {
 		return err
@@ -197,7 +209,7 @@ func (k *Keys) RotateMaster(ctx context.Context) error {
 	if id == f.master && !f.sealedWith(master) {
 		return fmt.Errorf("%w: the current master key %q differs from the key with this ID that protects the database", base.ErrKey, id)
 	}
-	if id == f.master || mutant.On(mutant.KeepMasterKey) {
+	if id == f.master && trust || mutant.On(mutant.KeepMasterKey) {
 		return nil
 	}
 	if mutant.On(mutant.RotateForgetsKeys) {
@@ -213,6 +225,12 @@ func (k *Keys) now() keyFile {
 	return k.file
 }
 
+func (k *Keys) isCertain() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.certain
+}
+
 // newKey returns a new data key.
 func (k *Keys) newKey(id uint32) (dataKey, error) {
 	d := dataKey{id: id, made: max(0, k.o.Clock.Now().UnixMilli())}
@@ -225,28 +243,36 @@ func (f *keyFile) sealedWith(master []byte) bool { return sha256.Sum256(master) 
 
 // replace durably replaces KEYS. The caller holds changing, or is the only user.
 func (k *Keys) replace(f keyFile, master []byte) error {
-	fs := k.o.FS
 	f.print = sha256.Sum256(master)
 	b, err := k.encode(f, master)
 	if err != nil {
 		return err
 	}
+	if err := k.write(b); err != nil {
+		return err
+	}
+	if err := k.o.FS.SyncDir(k.o.Dir); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.file, k.certain = f, true
+	return nil
+}
+
+// write replaces KEYS durably, but for its name.
+func (k *Keys) write(b []byte) error {
+	fs := k.o.FS
 	if err := fs.Remove(k.path(TempName)); err != nil && !errors.Is(err, vfs.ErrNotExist) {
 		return err
 	}
 	if err := writeFile(fs, k.path(TempName), b); err != nil {
 		return err
 	}
-	if err := fs.Rename(k.path(TempName), k.path(KeysName)); err != nil {
-		return err
-	}
-	if err := fs.SyncDir(k.o.Dir); err != nil {
-		return err
-	}
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.file = f
-	return nil
+	k.certain = false // even a rename that fails may have happened
+	k.mu.Unlock()
+	return fs.Rename(k.path(TempName), k.path(KeysName))
 }
 
 // encode returns the contents of KEYS with a new salt.
