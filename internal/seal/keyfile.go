@@ -10,7 +10,8 @@ import (
 )
 
 // KeysName is the name of the file with the data keys. While the database replaces it,
-// the new one has the name TempName.
+// the new one has the name TempName. That file remains, with any contents, if the name of
+// KEYS may not be durable.
 const (
 	KeysName = "KEYS"
 	TempName = KeysName + ".tmp"

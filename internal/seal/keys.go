@@ -49,15 +49,13 @@ type Keys struct {
 	Memory Memory
 
 	changing sync.Mutex // held to replace KEYS, and while a provider is asked for that
-
-	// Guarded by mu.
+	// certain says that KEYS is durable with the contents and the master key of file. A
+	// failed rename or sync leaves open which KEYS a power cut brings back. Guarded by
+	// changing.
+	certain bool
 
 	mu   sync.Mutex
-	file keyFile // the contents of KEYS, without a salt
-	// certain says that file is durable, sealed with its master key. Load does not know: the
-	// process that renamed KEYS may have died or failed before the name was durable. A
-	// power cut then brings the older KEYS back.
-	certain bool
+	file keyFile // guarded by mu: the contents of KEYS, without a salt
 }
 
 // Exist reports whether the directory has a file of keys: then it is encrypted.
@@ -83,9 +81,10 @@ func Create(ctx context.Context, o Options) (*Keys, error) {
 	return k, k.replace(keyFile{master: id, keys: []dataKey{first}}, master)
 }
 
-// Load reads the keys of a database. If the provider has another current master key, or
-// the newest data key is old, Load replaces the file. Its errors are base.ErrKey if the
-// provider lacks the master key or has a wrong one, base.ErrCorrupt, and base.ErrVersion.
+// Load reads the keys of a database, and makes them durable unless they are read-only. If
+// the provider has another current master key, Load replaces the file. Its errors are
+// base.ErrKey if the provider lacks the master key or has a wrong one, base.ErrCorrupt, and
+// base.ErrVersion.
 func Load(ctx context.Context, o Options) (*Keys, error) {
 	k := &Keys{o: o}
 	b, err := k.read()
@@ -122,6 +121,9 @@ func Load(ctx context.Context, o Options) (*Keys, error) {
 	k.file = f
 	if o.ReadOnly {
 		return k, nil
+	}
+	if err := k.settle(b); err != nil {
+		return nil, err
 	}
 	return k, k.rotate(ctx, true)
 }
@@ -195,7 +197,7 @@ func checkMaster(id string, key []byte, err error) error {
 func (k *Keys) RotateMaster(ctx context.Context) error {
 	k.changing.Lock()
 	defer k.changing.Unlock()
-	return k.rotate(ctx, k.isCertain())
+	return k.rotate(ctx, k.certain)
 }
 
 // rotate is RotateMaster, but leaves a KEYS alone that has the current master key if trust
@@ -225,12 +227,6 @@ func (k *Keys) now() keyFile {
 	return k.file
 }
 
-func (k *Keys) isCertain() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.certain
-}
-
 // newKey returns a new data key.
 func (k *Keys) newKey(id uint32) (dataKey, error) {
 	d := dataKey{id: id, made: max(0, k.o.Clock.Now().UnixMilli())}
@@ -251,16 +247,30 @@ func (k *Keys) replace(f keyFile, master []byte) error {
 	if err := k.write(b); err != nil {
 		return err
 	}
-	if err := k.o.FS.SyncDir(k.o.Dir); err != nil {
-		return err
-	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.file, k.certain = f, true
+	k.file = f
 	return nil
 }
 
-// write replaces KEYS durably, but for its name.
+// settle makes the KEYS that Load has read durable. The process that wrote it may have died
+// before it synced the name. A power cut would then take the data keys from new files.
+//
+// A sync of the name is enough, unless an earlier one failed, after which later ones may
+// skip the name. Then there is a file TempName, and settle writes KEYS again. On a full
+// disk, the sync must do.
+func (k *Keys) settle(b []byte) error {
+	_, err := k.o.FS.Stat(k.path(TempName))
+	if errors.Is(err, vfs.ErrNotExist) {
+		return k.syncName()
+	}
+	if err = k.write(b); errors.Is(err, vfs.ErrNoSpace) {
+		return k.o.FS.SyncDir(k.o.Dir)
+	}
+	return err
+}
+
+// write durably replaces KEYS. The caller holds changing, or is the only user.
 func (k *Keys) write(b []byte) error {
 	fs := k.o.FS
 	if err := fs.Remove(k.path(TempName)); err != nil && !errors.Is(err, vfs.ErrNotExist) {
@@ -269,10 +279,32 @@ func (k *Keys) write(b []byte) error {
 	if err := writeFile(fs, k.path(TempName), b); err != nil {
 		return err
 	}
-	k.mu.Lock()
-	k.certain = false // even a rename that fails may have happened
-	k.mu.Unlock()
-	return fs.Rename(k.path(TempName), k.path(KeysName))
+	k.certain = false
+	if err := fs.Rename(k.path(TempName), k.path(KeysName)); err != nil {
+		return err
+	}
+	// A file without contents tells the next process if the sync fails.
+	mark, err := fs.Create(k.path(TempName), vfs.CatKeys)
+	if err != nil {
+		return err
+	}
+	if err := mark.Close(); err != nil {
+		return err
+	}
+	if err := k.syncName(); err != nil {
+		return err
+	}
+	_ = fs.Remove(k.path(TempName)) // if it stays, the next process writes KEYS again
+	return nil
+}
+
+// syncName makes the name of KEYS durable.
+func (k *Keys) syncName() error {
+	if err := k.o.FS.SyncDir(k.o.Dir); err != nil {
+		return err
+	}
+	k.certain = true
+	return nil
 }
 
 // encode returns the contents of KEYS with a new salt.

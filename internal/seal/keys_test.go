@@ -60,21 +60,42 @@ func TestKeys_AnotherMasterKeyWithTheSameIDIsRefused(t *testing.T) {
 	}
 }
 
-// afterRename runs f, and returns the disk as it was after the next rename, before the
-// directory was synced.
-func afterRename(t *testing.T, disk *memfs.FS, f func()) (killed *memfs.FS) {
+// leaves are the ways in which a process leaves a new KEYS in the page cache that is not
+// durable. replace makes the keys write it. Each returns the disk for the next process.
+var leaves = map[string]func(t *testing.T, disk *memfs.FS, keys *Keys, replace func()) *memfs.FS{
+	"killed after the rename": func(t *testing.T, disk *memfs.FS, _ *Keys, replace func()) *memfs.FS {
+		return killedBefore(t, disk, vfs.OpCreate, replace)
+	},
+	"killed before the sync": func(t *testing.T, disk *memfs.FS, _ *Keys, replace func()) *memfs.FS {
+		return killedBefore(t, disk, vfs.OpSyncDir, replace)
+	},
+	"failed sync": func(t *testing.T, disk *memfs.FS, keys *Keys, replace func()) *memfs.FS {
+		faults := faultfs.New(disk)
+		fault := faults.Add(faultfs.Rule{Op: vfs.OpSyncDir, Sync: vfs.SyncDropped})
+		keys.o.FS = faults
+		replace()
+		if fault.Fired() == 0 {
+			t.Fatal("KEYS was not replaced")
+		}
+		return disk
+	},
+}
+
+// killedBefore runs replace, and returns the disk as it was before the first op of that
+// kind after the rename of KEYS.
+func killedBefore(t *testing.T, disk *memfs.FS, kind vfs.OpKind, replace func()) (killed *memfs.FS) {
 	t.Helper()
 	renamed := false
 	disk.SetHook(func(op vfs.Op) {
-		if renamed && killed == nil {
+		if renamed && killed == nil && op.Kind == kind {
 			killed = disk.Clone()
 		}
 		renamed = renamed || op.Kind == vfs.OpRename
 	})
-	f()
+	replace()
 	disk.SetHook(nil)
 	if killed == nil {
-		t.Fatal("no rename")
+		t.Fatal("KEYS was not replaced")
 	}
 	return killed
 }
@@ -114,21 +135,7 @@ func wantMaster(t *testing.T, disk *memfs.FS, p *provider) {
 // the old key may be discarded.
 func TestKeys_RotationThatAnotherProcessBeganIsDurable(t *testing.T) {
 	t.Parallel()
-	begin := map[string]func(disk *memfs.FS, o Options, keys *Keys) *memfs.FS{
-		"killed": func(disk *memfs.FS, _ Options, keys *Keys) *memfs.FS {
-			return afterRename(t, disk, func() { must(t, keys.RotateMaster(t.Context())) })
-		},
-		"failed": func(disk *memfs.FS, o Options, keys *Keys) *memfs.FS {
-			faults := faultfs.New(disk)
-			faults.Add(faultfs.Rule{Op: vfs.OpSyncDir, Sync: vfs.SyncDropped})
-			keys.o.FS = faults
-			if err := keys.RotateMaster(t.Context()); !errors.Is(err, vfs.ErrIO) {
-				t.Fatal(err)
-			}
-			return disk
-		},
-	}
-	for name, begin := range begin {
+	for name, leave := range leaves {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			disk, m := memfs.New(), newMasters()
@@ -138,12 +145,89 @@ func TestKeys_RotationThatAnotherProcessBeganIsDurable(t *testing.T) {
 			keys, err := Create(t.Context(), o)
 			must(t, err)
 			m.swap()
-			disk = begin(disk, o, keys)
+			disk = leave(t, disk, keys, func() { _ = keys.RotateMaster(t.Context()) })
 			o.FS = disk
 			keys, err = Load(t.Context(), o)
 			must(t, err)
 			must(t, keys.RotateMaster(t.Context()))
 			wantMaster(t, disk, m[0])
+		})
+	}
+}
+
+// The same with a new data key. The next process uses it for a file.
+func TestKeys_DataKeyThatAnotherProcessMadeIsDurable(t *testing.T) {
+	t.Parallel()
+	for name, leave := range leaves {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			disk, keys := withOldKey(t)
+			disk = leave(t, disk, keys, func() { _ = keys.newest() })
+			keys, err := Load(t.Context(), options(disk))
+			must(t, err)
+			ref, _, err := keys.NewFile("file")
+			must(t, err)
+			if ref.ID != 2 {
+				t.Fatalf("the file has data key %d, want 2", ref.ID)
+			}
+			for i, kind := range memfs.CrashKinds() {
+				after := options(disk.Crash(kind, rand.New(rand.NewPCG(1, uint64(i)))))
+				keys, err := Load(t.Context(), after)
+				must(t, err)
+				if _, err := keys.OpenFile(ref, "file"); err != nil {
+					t.Errorf("%v: %v", kind, err)
+				}
+			}
+		})
+	}
+}
+
+// withOldKey returns keys on a disk. Their next file gets a new data key.
+func withOldKey(t *testing.T) (*memfs.FS, *Keys) {
+	t.Helper()
+	disk := memfs.New()
+	must(t, disk.MkdirAll("/db"))
+	o := options(disk)
+	o.MaxAge = 0
+	keys, err := Create(t.Context(), o)
+	must(t, err)
+	return disk, keys
+}
+
+func TestKeys_LoadOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	for name, leave := range leaves {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			disk, keys := withOldKey(t)
+			disk = leave(t, disk, keys, func() { _ = keys.newest() })
+			for _, op := range []vfs.OpKind{vfs.OpCreate, vfs.OpWrite} {
+				full := faultfs.New(disk.Clone())
+				full.Add(faultfs.Rule{Op: op, Err: vfs.ErrNoSpace, Forever: true})
+				_, err := Load(t.Context(), options(full))
+				must(t, err)
+			}
+		})
+	}
+}
+
+func TestKeys_ReadersChangeNothing(t *testing.T) {
+	t.Parallel()
+	for name, leave := range leaves {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			disk, keys := withOldKey(t)
+			disk = leave(t, disk, keys, func() { _ = keys.newest() })
+			disk.SetHook(func(op vfs.Op) {
+				if op.Kind.Mutates() || op.Kind == vfs.OpSyncDir {
+					t.Errorf("a reader does %v", op)
+				}
+			})
+			o := options(disk)
+			o.ReadOnly = true
+			keys, err := Load(t.Context(), o)
+			must(t, err)
+			must(t, keys.Reload(t.Context()))
 		})
 	}
 }
