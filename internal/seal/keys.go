@@ -53,6 +53,9 @@ type Keys struct {
 	// failed rename or sync leaves open which KEYS a power cut brings back. Guarded by
 	// changing.
 	certain bool
+	// numbered is the highest number that newest has given to a data key. If replacing KEYS
+	// failed, a follower may nevertheless have read that key. Guarded by changing.
+	numbered uint32
 
 	mu   sync.Mutex
 	file keyFile // guarded by mu: the contents of KEYS, without a salt
@@ -346,14 +349,18 @@ func (k *Keys) newest() dataKey {
 	f := k.now()
 	last := f.keys[len(f.keys)-1]
 	age := k.o.Clock.Now().UnixMilli() - last.made
-	if k.o.ReadOnly || mutant.On(mutant.KeepDataKey) || age < k.o.MaxAge.Milliseconds() || len(f.keys) == keysMax || last.id == math.MaxUint32 || !k.changing.TryLock() {
+	if k.o.ReadOnly || mutant.On(mutant.KeepDataKey) || age < k.o.MaxAge.Milliseconds() || len(f.keys) == keysMax || !k.changing.TryLock() {
 		return last
 	}
 	defer k.changing.Unlock()
 	if f = k.now(); f.keys[len(f.keys)-1].id != last.id {
 		return f.keys[len(f.keys)-1]
 	}
-	fresh, err := k.newKey(last.id + 1)
+	if k.numbered = max(k.numbered, last.id); k.numbered == math.MaxUint32 {
+		return last
+	}
+	k.numbered++
+	fresh, err := k.newKey(k.numbered)
 	if err != nil {
 		return last
 	}

@@ -253,3 +253,27 @@ func TestKeys_RotationBackAfterAFailureIsDurable(t *testing.T) {
 		wantMaster(t, disk, m[0])
 	}
 }
+
+// A follower has read a new data key whose KEYS then failed to become durable. The writer
+// makes another data key, which gets another number.
+func TestKeys_NumberOfADataKeyIsUsedOnce(t *testing.T) {
+	t.Parallel()
+	disk, keys := withOldKey(t)
+	faults := faultfs.New(disk)
+	keys.o.FS = faults
+	faults.Add(faultfs.Rule{Op: vfs.OpSyncDir, Err: vfs.ErrTooManyFiles, Sync: vfs.SyncNotTried})
+	if d := keys.newest(); d.id != 1 {
+		t.Fatalf("data key %d, want 1", d.id)
+	}
+	o := options(disk)
+	o.ReadOnly = true
+	follower, err := Load(t.Context(), o)
+	must(t, err)
+	if n := follower.DataKeys(); n != 2 {
+		t.Fatalf("the follower has %d data keys, want 2", n)
+	}
+	write(t, keys.FS(disk), testName, []byte("content"))
+	if got, err := readAll(follower.FS(disk), testName); err != nil || string(got) != "content" {
+		t.Errorf("the follower reads %q, %v", got, err)
+	}
+}
