@@ -59,7 +59,8 @@ func StaticKeys(current MasterKey, older ...MasterKey) KeyProvider {
 // KeyFile returns a provider that reads master keys from a file of the operating system,
 // at each call. Each line of the file is the ID of a key, a space, and the key as 64
 // hexadecimal digits. The first line is the current key. Empty lines and lines that
-// begin with # do not count.
+// begin with # do not count. The file may be a symbolic link, such as a mounted secret of
+// Kubernetes.
 func KeyFile(name string) KeyProvider { return seal.KeyFile(name) }
 
 // dataKeyAgeDefault and dataKeyAgeMin are the default and the least of

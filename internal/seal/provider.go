@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -68,7 +69,13 @@ const masterKeyFileMax = 1 << 20
 
 // read reads the keys. Its errors do not show the contents of the file.
 func (f masterKeyFile) read() (staticKeys, error) {
-	file, err := vfs.OS().Open(string(f), vfs.CatNone)
+	// vfs.OS opens no symbolic link, because it protects databases. A mounted secret of
+	// Kubernetes is a link, which changes with the secret.
+	name, err := filepath.EvalSymlinks(string(f))
+	if err != nil {
+		name = string(f) // Open tells why it is not there
+	}
+	file, err := vfs.OS().Open(name, vfs.CatNone)
 	if err != nil {
 		// A missing key file must not look like a missing database.
 		return nil, fmt.Errorf("%w: %v", base.ErrKey, err)

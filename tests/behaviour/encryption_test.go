@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -253,6 +255,40 @@ func TestEncryption_MasterKeyRotates(t *testing.T) {
 	testkit.WantError(t, "rotation of a read-only database", db.RotateMasterKey(t.Context()), stoat.ErrReadOnly)
 	testkit.Must(t, db.Close())
 	testkit.WantError(t, "rotation of a plain database", testkit.OpenMem(t).RotateMasterKey(t.Context()), stoat.ErrKey)
+}
+
+// A mounted secret is a chain of symbolic links, one of which changes with the secret.
+func TestEncryption_KeyFileMayBeASymbolicLink(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(version string, lines ...string) {
+		t.Helper()
+		testkit.Must(t, os.Mkdir(filepath.Join(dir, version), 0o700))
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, version, "keys"), []byte(strings.Join(lines, "\n")), 0o600))
+		_ = os.Remove(filepath.Join(dir, "data")) // which the first version does not have
+		if err := os.Symlink(version, filepath.Join(dir, "data")); err != nil {
+			t.Skip(err) // Windows demands a privilege
+		}
+	}
+	name := filepath.Join(dir, "keys")
+	if err := os.Symlink(filepath.Join("data", "keys"), name); err != nil {
+		t.Skip(err)
+	}
+	one, two := "one "+strings.Repeat("01", stoat.MasterKeySize), "two "+strings.Repeat("02", stoat.MasterKeySize)
+	write("1", one)
+	o := &stoat.Options{FS: memfs.New(), Keys: stoat.KeyFile(name)}
+	db, err := stoat.Open(testkit.Dir, o)
+	testkit.Must(t, err)
+	write("2", two, one)
+	testkit.Must(t, db.RotateMasterKey(t.Context()))
+	testkit.Must(t, db.Close())
+	write("3", two)
+	db, err = stoat.Open(testkit.Dir, o)
+	testkit.Must(t, err)
+	testkit.Must(t, db.Close())
+	testkit.Must(t, os.Remove(filepath.Join(dir, "data")))
+	_, err = stoat.Open(testkit.Dir, o)
+	testkit.WantError(t, "a link to no file", err, stoat.ErrKey)
 }
 
 // turningKeys is a provider whose keys change.
