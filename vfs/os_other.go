@@ -18,6 +18,8 @@ func lockFile(_ *os.File, shared bool) error { return ErrUnsupported }
 
 func unlockFile(*os.File) error { return ErrUnsupported }
 
+func syncFile(f *os.File) error { return f.Sync() }
+
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

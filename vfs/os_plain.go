@@ -14,7 +14,7 @@ import (
 )
 
 // The methods of osFS in this file use package os and a few functions that each system
-// implements: openFile, openLock, lockFile, unlockFile, isNoSpace and isNotEmpty.
+// implements: openFile, openLock, lockFile, unlockFile, syncFile, isNoSpace and isNotEmpty.
 
 func (osFS) Create(name string, _ Category) (File, error) {
 	f, err := openFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
@@ -246,8 +246,8 @@ func (f *osFile) SyncRange(int64, int64) error { return nil }
 // WaitRange does nothing because SyncRange starts nothing.
 func (f *osFile) WaitRange(int64, int64) error { return nil }
 
-func (f *osFile) SyncData() error { return WrapError(OpSyncData, f.name, causeOf(f.file.Sync())) }
-func (f *osFile) Sync() error     { return WrapError(OpSync, f.name, causeOf(f.file.Sync())) }
+func (f *osFile) SyncData() error { return WrapError(OpSyncData, f.name, causeOf(syncFile(f.file))) }
+func (f *osFile) Sync() error     { return WrapError(OpSync, f.name, causeOf(syncFile(f.file))) }
 
 func (f *osFile) Close() error { return WrapError(OpClose, f.name, causeOf(f.file.Close())) }
 

@@ -62,6 +62,37 @@ func unlockFile(f *os.File) error {
 	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, new(windows.Overlapped))
 }
 
+var reOpenFile = windows.NewLazySystemDLL("kernel32.dll").NewProc("ReOpenFile")
+
+// syncFile flushes a file. Windows flushes only through a handle that may write. Followers
+// sync files that they have open for reading. syncFile then opens the same file once more,
+// even if its name has changed.
+func syncFile(f *os.File) error {
+	err := f.Sync()
+	if !errors.Is(err, windows.ERROR_ACCESS_DENIED) {
+		return err
+	}
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var flushed error
+	err = conn.Control(func(fd uintptr) {
+		h, _, err := reOpenFile.Call(fd, windows.GENERIC_WRITE,
+			windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE, 0)
+		if windows.Handle(h) == windows.InvalidHandle {
+			flushed = err
+			return
+		}
+		flushed = windows.FlushFileBuffers(windows.Handle(h))
+		_ = windows.CloseHandle(windows.Handle(h)) // nothing was written through it
+	})
+	if err == nil {
+		err = flushed
+	}
+	return err
+}
+
 // syncDir flushes a directory. Windows refuses this to users that may not write the
 // attributes of the directory. syncDir then succeeds, because NTFS journals names.
 func syncDir(dir string) error {
