@@ -21,11 +21,13 @@ var (
 	// ErrNoSpace reports an exhausted limit on data: a full disk, a disk quota, a
 	// full table of inodes or a file size limit.
 	ErrNoSpace = errors.New("vfs: no space left")
-	// ErrIO reports a device that failed to read or write.
+	// ErrIO reports a device that failed to read or write, or a file system that found
+	// itself damaged.
 	ErrIO = errors.New("vfs: input/output error")
 	// ErrPermission reports a file that this user may not access.
 	ErrPermission = errors.New("vfs: permission denied")
-	// ErrReadOnly reports a write to a file system that is mounted read-only.
+	// ErrReadOnly reports a write to a file system that is mounted read-only, or to a
+	// medium that is write-protected.
 	ErrReadOnly = errors.New("vfs: read-only file system")
 	// ErrTooManyFiles reports that the process or the system has no file
 	// descriptors left.

@@ -15,6 +15,9 @@ func fullSync(fd int) error {
 
 func dataSync(fd int) error { return fullSync(fd) }
 
+// isDamage does nothing: macOS reports damage as EIO.
+func isDamage(unix.Errno) bool { return false }
+
 // syncRange does nothing: macOS has no call that starts writes without waiting.
 func syncRange(int, int64, int64) error { return nil }
 

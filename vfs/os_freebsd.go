@@ -5,6 +5,9 @@ import "golang.org/x/sys/unix"
 func fullSync(fd int) error { return unix.Fsync(fd) }
 func dataSync(fd int) error { return unix.Fsync(fd) }
 
+// isDamage reports whether the file system has found a file or itself damaged.
+func isDamage(errno unix.Errno) bool { return errno == unix.EINTEGRITY }
+
 // syncRange does nothing: FreeBSD has no call that starts writes without waiting.
 func syncRange(int, int64, int64) error { return nil }
 

@@ -11,6 +11,9 @@ import (
 func dataSync(fd int) error { return unix.Fdatasync(fd) }
 func fullSync(fd int) error { return unix.Fsync(fd) }
 
+// isDamage reports whether the file system has found a file or itself damaged.
+func isDamage(errno unix.Errno) bool { return errno == unix.EUCLEAN || errno == unix.EBADMSG }
+
 // syncRange starts writes without waiting. The flags that wait also consume the error
 // of a failed write, which no sync on this handle would report afterwards.
 func syncRange(fd int, off, n int64) error {

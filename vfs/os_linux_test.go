@@ -312,3 +312,11 @@ func BenchmarkColdPopulate(b *testing.B) {
 		}
 	}
 }
+
+// ext4 and XFS return these errors when a checksum or a structure is wrong.
+func TestWrapError_DamagedFileSystemIsErrIO(t *testing.T) {
+	t.Parallel()
+	for _, errno := range []unix.Errno{unix.EUCLEAN, unix.EBADMSG} {
+		wantIs(t, WrapError(OpRead, "a", errno), ErrIO)
+	}
+}

@@ -30,6 +30,12 @@ func syncDir(dir string) error {
 
 func freeBytes(string) (uint64, error) { return 0, ErrUnsupported }
 
-func isNoSpace(err error) bool { return errors.Is(err, syscall.ENOSPC) }
+// classOf maps the causes that package io/fs does not know.
+func classOf(err error) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return ErrNoSpace
+	}
+	return nil
+}
 
 func isNotEmpty(err error) bool { return errors.Is(err, syscall.ENOTEMPTY) }

@@ -14,7 +14,7 @@ import (
 )
 
 // The methods of osFS in this file use package os and a few functions that each system
-// implements: openFile, openLock, lockFile, unlockFile, syncFile, isNoSpace and isNotEmpty.
+// implements: openFile, openLock, lockFile, unlockFile, syncFile, classOf and isNotEmpty.
 
 func (osFS) Create(name string, _ Category) (File, error) {
 	f, err := openFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
@@ -186,10 +186,8 @@ func classify(err error) error {
 		return ErrClosed
 	case errors.Is(err, io.ErrShortWrite):
 		return ErrIO
-	case isNoSpace(err):
-		return ErrNoSpace
 	}
-	return nil
+	return classOf(err)
 }
 
 // osFile is an open regular file.

@@ -165,6 +165,9 @@ func classify(err error) error {
 	if !errors.As(err, &errno) {
 		return nil
 	}
+	if isDamage(errno) {
+		return ErrIO
+	}
 	switch errno {
 	case unix.ENOENT:
 		return ErrNotExist

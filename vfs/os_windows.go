@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/windows"
 )
@@ -123,10 +124,24 @@ func freeBytes(dir string) (uint64, error) {
 	return min(free, math.MaxInt64), err
 }
 
-func isNoSpace(err error) bool {
-	return errors.Is(err, windows.ERROR_DISK_FULL) ||
-		errors.Is(err, windows.ERROR_HANDLE_DISK_FULL) ||
-		errors.Is(err, windows.ERROR_DISK_QUOTA_EXCEEDED)
+// classOf maps the causes that package io/fs does not know.
+func classOf(err error) error {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return nil
+	}
+	switch errno {
+	case windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL, windows.ERROR_DISK_QUOTA_EXCEEDED:
+		return ErrNoSpace
+	case windows.ERROR_CRC, windows.ERROR_IO_DEVICE, windows.ERROR_SECTOR_NOT_FOUND, windows.ERROR_READ_FAULT,
+		windows.ERROR_WRITE_FAULT, windows.ERROR_FILE_CORRUPT, windows.ERROR_DISK_CORRUPT:
+		return ErrIO
+	case windows.ERROR_WRITE_PROTECT:
+		return ErrReadOnly
+	case windows.ERROR_TOO_MANY_OPEN_FILES:
+		return ErrTooManyFiles
+	}
+	return nil
 }
 
 func isNotEmpty(err error) bool { return errors.Is(err, windows.ERROR_DIR_NOT_EMPTY) }
