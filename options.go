@@ -18,7 +18,8 @@ const (
 	Synced Durability = iota + 1
 	// Buffered commits return when the operating system has the transaction. It
 	// then survives a crash of the process. A power cut may lose the newest
-	// buffered commits. It never loses a commit and keeps a later one.
+	// buffered commits. It never loses a commit and keeps a later one. On Linux, reads may
+	// wait as well while the file system is frozen for a snapshot and commits continue.
 	Buffered
 )
 
