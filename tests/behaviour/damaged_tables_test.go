@@ -94,7 +94,9 @@ func mergeBesideBad(t *testing.T, want error, spoil func(t *testing.T, disk *mem
 		}
 		time.Sleep(time.Minute)
 		level0 := db.Stats().Levels[0]
-		if level0.Bytes > 400_000 || level0.Runs > 2 { // no more than lies over the table
+		// No more than lies over the table. Flushes of one pass over its keys do not overlap, so
+		// they may stay as they are.
+		if level0.Bytes > 400_000 || level0.Runs > 8 {
 			t.Errorf("%d bytes are left in level 0 in %d runs", level0.Bytes, level0.Runs)
 		}
 		if n := testkit.CountEvents[stoat.BackgroundError](&log); n != 1 {
@@ -116,6 +118,64 @@ func mergeBesideBad(t *testing.T, want error, spoil func(t *testing.T, disk *mem
 			}
 			return nil
 		}))
+		testkit.Must(t, db.Close())
+	})
+}
+
+// A keepsAll is a filter, which makes compactions of the last level worth their while.
+type keepsAll struct{}
+
+func (keepsAll) Name() string { return "keeps all" }
+
+func (keepsAll) Filter([]byte, *stoat.FilterValue) (stoat.FilterDecision, []byte) {
+	return stoat.FilterKeep, nil
+}
+
+// A merge goes around the damaged table. A deleted range behind that table does not belong to
+// the tables before it.
+func TestDamagedTable_ADeletedRangeBehindItIsMerged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		disk := memfs.New()
+		setSome := func(db *stoat.DB, prefix string) {
+			testkit.Must(t, db.Update(func(tx stoat.Txn) (err error) {
+				for i := 0; i < 50 && err == nil; i++ {
+					err = tx.Set(fmt.Appendf(nil, "%s-%06d", prefix, i), make([]byte, 100))
+				}
+				return err
+			}, stoat.WithDurability(stoat.Buffered)))
+		}
+		db := testkit.OpenOn(t, disk, nil)
+		setSome(db, "m")
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		testkit.Must(t, db.Close())
+		spoilTableWith(t, disk, "m-000000")
+		var log testkit.EventLog
+		db = testkit.OpenOn(t, disk, func(o *stoat.Options) {
+			o.Events, o.Filters, o.Filter = log.Add, []stoat.Filter{keepsAll{}}, keepsAll{}.Name()
+		})
+		for range 4 {
+			setSome(db, "m") // meets the damage
+			time.Sleep(time.Minute)
+		}
+		before := testkit.CountEvents[stoat.BackgroundError](&log)
+		reader := testkit.Begin(t, db, stoat.ReadOnly) // keeps the deletion
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.DeleteRange([]byte("x"), []byte("y")) }))
+		setSome(db, "y")
+		_, err := db.IngestEntries(t.Context(), func(yield func(stoat.Entry, error) bool) {
+			for i := 0; i < 100 && yield(stoat.Entry{Key: fmt.Appendf(nil, "b-%06d", i), Value: make([]byte, 100)}, nil); i++ {
+			}
+		}, stoat.IngestOptions{})
+		testkit.Must(t, err)
+		time.Sleep(10 * time.Minute)
+		if n := testkit.CountEvents[stoat.BackgroundError](&log) - before; n > 0 {
+			t.Errorf("%d merges failed", n)
+		}
+		reader.Discard()
+		time.Sleep(10 * time.Minute)
+		for _, key := range []string{"b-000000", "y-000049"} {
+			testkit.Must(t, db.View(func(tx stoat.Txn) error { _, err := tx.Get([]byte(key)); return err }))
+		}
 		testkit.Must(t, db.Close())
 	})
 }

@@ -1,6 +1,7 @@
 package behaviour
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -310,4 +311,35 @@ func TestDeletions_QueueOfJobsWritesLittle(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Each renewal keeps one value. All others go, although the renewals span them.
+func TestExpired_ValuesBetweenTwoRenewalsInMemoryGiveSpaceBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n = 2000
+		db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = 1 << 20 })
+		for i := range n {
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+				return tx.Set(deletedKey(i), make([]byte, 3000), stoat.TTL(time.Hour))
+			}, stoat.WithDurability(stoat.Buffered)))
+		}
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		before := db.Stats().DiskBytes()
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+			return errors.Join(tx.Renew(deletedKey(0), stoat.TTL(240*time.Hour)), tx.Renew(deletedKey(n-1), stoat.TTL(240*time.Hour)))
+		}))
+		time.Sleep(2 * time.Hour)
+		cameBack(t, db, before)
+		staysAtRest(t, db)
+		testkit.Must(t, db.View(func(tx stoat.Txn) error {
+			for i := range n {
+				if ok, err := tx.Has(deletedKey(i)); err != nil || ok != (i == 0 || i == n-1) {
+					t.Errorf("key %d is there: %v, %v", i, ok, err)
+				}
+			}
+			return nil
+		}))
+		testkit.Must(t, db.Close())
+	})
 }
