@@ -34,6 +34,9 @@ type Job struct {
 	TableSize int64
 	Splits    [][]byte
 	SplitMin  int64
+	// Around says that every output ends at a split, whatever its size. No range tombstone
+	// reaches over one. The job has no bounds.
+	Around bool
 
 	// Filter collects the keys of all outputs, which are one run of level 0. In the
 	// end they share its filter. It may be nil.
@@ -112,7 +115,7 @@ func (p *Plan) Apply(job *Job, s Shape) {
 	s = s.withDefaults()
 	job.Rules.Bottom = p.Bottom
 	job.Level, job.Run, job.CreatedMs = p.OutputLevel, p.Run, p.CreatedMs
-	job.TableSize, job.Splits, job.SplitMin = p.tableSize(s), p.Splits, p.splitMin(s)
+	job.TableSize, job.Splits, job.SplitMin, job.Around = p.tableSize(s), p.Splits, p.splitMin(s), p.around
 }
 
 // tableSize returns the size at which outputs of p end. It makes them about equal in

@@ -46,7 +46,12 @@ const sizeEvery = 32
 // beginKey ends the table before key if it has reached its end.
 func (o *output) beginKey(key []byte) error {
 	atSplit := false
-	for o.splits < len(o.job.Splits) && bytes.Compare(o.job.Splits[o.splits], key) <= 0 {
+	for o.passes(key) {
+		if o.job.Around {
+			if err := o.endAt(o.job.Splits[o.splits]); err != nil {
+				return err
+			}
+		}
 		o.splits++
 		atSplit = true
 	}
@@ -67,6 +72,11 @@ func (o *output) beginKey(key []byte) error {
 		return o.finish(key)
 	}
 	return nil
+}
+
+// passes reports whether the next split is at key or before it.
+func (o *output) passes(key []byte) bool {
+	return o.splits < len(o.job.Splits) && bytes.Compare(o.job.Splits[o.splits], key) <= 0
 }
 
 // borderPart is a divisor: an output ends between two keyspaces if it has at least
@@ -141,14 +151,25 @@ func (o *output) create() error {
 	return nil
 }
 
-// end finishes the last table, which may hold only range tombstones.
+// end finishes the last tables.
 func (o *output) end() error {
-	if o.writer == nil && o.deletions.Clip(o.from, o.job.To).Len() > 0 {
+	for ; o.job.Around && o.splits < len(o.job.Splits); o.splits++ {
+		if err := o.endAt(o.job.Splits[o.splits]); err != nil {
+			return err
+		}
+	}
+	return o.endAt(o.job.To)
+}
+
+// endAt ends the current table before next; nil means the end of all keys. If there is no
+// table but range tombstones before next, it makes a table of them.
+func (o *output) endAt(next []byte) error {
+	if o.writer == nil && o.deletions.Clip(o.from, next).Len() > 0 {
 		if err := o.create(); err != nil {
 			return err
 		}
 	}
-	return o.finish(o.job.To)
+	return o.finish(next)
 }
 
 // finish ends the current table, if there is one. The table gets the range tombstones up to

@@ -129,6 +129,13 @@ func (m *merge) run() error {
 			m.retain.Begin(m.key)
 			held := m.discard.begin(m.key)
 			m.out.timed = m.discard.limits.Timed
+			if held && m.job.Around && m.out.passes(m.key) {
+				// A table that stays lies between two versions of the user's key.
+				if err := m.release(); err != nil {
+					return err
+				}
+				held = false
+			}
 			if !held {
 				if err := m.out.beginKey(m.key); err != nil {
 					return err

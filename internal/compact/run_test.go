@@ -14,8 +14,10 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/filter"
 	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/rangedel"
+	"github.com/stoatdb/stoat/internal/stamp"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/testing/noise"
 	"github.com/stoatdb/stoat/vfs"
@@ -336,6 +338,68 @@ func TestRun_OutputsEndAtSplits(t *testing.T) {
 	}
 	if want := []string{"key-000000", "key-001000", "key-003000"}; !slices.Equal(starts, want) {
 		t.Errorf("tables begin at %q, want %q", starts, want)
+	}
+}
+
+// Tables with the keys h and p stay. The inputs have versions of other keys, and range
+// tombstones before, between and after these two.
+func TestRun_NoOutputReachesAroundATableThatStays(t *testing.T) {
+	t.Parallel()
+	deletion := func(lo, hi string) rangedel.Deletion {
+		return rangedel.Deletion{Lo: []byte(lo), Hi: []byte(hi), Seq: 1000}
+	}
+	for name, c := range map[string]struct {
+		keys      string
+		deletions []rangedel.Deletion
+		want      []string // the bounds of the outputs
+	}{
+		"keys":                           {"abijxy", nil, []string{"ab", "ij", "xy"}},
+		"a deletion before the next key": {"ay", []rangedel.Deletion{deletion("x", "y")}, []string{"aa", "xy"}},
+		"a deletion between":             {"ay", []rangedel.Deletion{deletion("i", "k")}, []string{"aa", "ik", "yy"}},
+		"deletions in every gap": {"", []rangedel.Deletion{deletion("b", "c"), deletion("i", "k"), deletion("x", "z")},
+			[]string{"bc", "ik", "xz"}},
+		"a deletion after the last key": {"a", []rangedel.Deletion{deletion("x", "z")}, []string{"aa", "xz"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var entries []base.Entry
+			for _, k := range c.keys {
+				entries = append(entries, base.Entry{Key: []byte(string(k)), Seq: 2000, Meta: base.Meta{Kind: base.KindSet}})
+			}
+			out := files{fs: memfs.New()}
+			result, err := Run(Job{
+				Sources: []iter.Source{&entrySource{entries: entries}}, Deletions: rangedel.Build(c.deletions),
+				Rules: seeAll, TableSize: 1 << 20, Splits: [][]byte{[]byte("h"), []byte("p")}, Around: true, NewFile: out.create,
+			})
+			var got []string
+			for _, m := range result.Tables {
+				got = append(got, string(m.Smallest)+string(m.Largest))
+			}
+			if err != nil || !slices.Equal(got, c.want) {
+				t.Errorf("the outputs are %q, %v, want %q", got, err, c.want)
+			}
+		})
+	}
+}
+
+// A table that stays has a version of the key between those of the job. The newest version
+// is a deletion that the job holds until it has seen all versions.
+func TestRun_HeldDeletionDoesNotReachAroundATableThatStays(t *testing.T) {
+	t.Parallel()
+	space := keyspace.New(1)
+	version := func(at uint64, kind base.Kind, seq base.SeqNum) base.Entry {
+		return base.Entry{Key: stamp.Append(space.Append(nil, nil), []byte("k"), at), Seq: seq, Meta: base.Meta{Kind: kind}}
+	}
+	rules := seeAll
+	rules.Bottom = true
+	out := files{fs: memfs.New()}
+	result, err := Run(Job{
+		Sources: []iter.Source{&entrySource{entries: []base.Entry{version(70, base.KindStampDelete, 9), version(30, base.KindSet, 1<<40+1)}}},
+		Rules:   rules, TableSize: 1 << 20, Splits: [][]byte{version(50, base.KindSet, 2).Key}, Around: true, NewFile: out.create,
+		Discard: func(uint32) Discard { return Discard{Timed: true, Below: 100, Settled: 100} },
+	})
+	if err != nil || len(result.Tables) != 2 {
+		t.Errorf("%d outputs, %v, want one on each side", len(result.Tables), err)
 	}
 }
 
