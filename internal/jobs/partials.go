@@ -10,6 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/memtable"
+	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/values"
 )
 
@@ -31,10 +32,7 @@ func (j *Jobs) partialAbove(plan *compact.Plan) func(key []byte) bool {
 		return slices.ContainsFunc(above, func(t *manifest.Table) bool { return t.Contains(key) })
 	}
 	return func(key []byte) bool {
-		v := j.store.View()
-		// A memtable that the flusher releases forgets its partial entries. Its table is in the
-		// next view.
-		if !slices.ContainsFunc(v.Memtables, hasPartials) && j.store.View() == v {
+		if v, without := withoutPartials(j.store.View); without {
 			return inTables(v.Tree.Version, key)
 		}
 		slot, err := j.store.Acquire()
@@ -43,10 +41,18 @@ func (j *Jobs) partialAbove(plan *compact.Plan) func(key []byte) bool {
 		}
 		defer j.store.Release(slot)
 		hash := base.Hash(key, j.o.HashSeed)
-		v = j.store.Pin(slot)
+		v := j.store.Pin(slot)
 		return inTables(v.Tree.Version, key) ||
 			slices.ContainsFunc(v.Memtables, func(t *memtable.Table) bool { return t.HasPartial(key, hash) })
 	}
+}
+
+// withoutPartials returns the newest view, and reports whether no memtable in it has partial
+// entries. Its caller holds no slot, so the flusher may release a memtable of the view
+// meanwhile. That memtable forgets its partial entries, but then a newer view has its table.
+func withoutPartials(newest func() *state.View) (v *state.View, without bool) {
+	v = newest()
+	return v, !slices.ContainsFunc(v.Memtables, hasPartials) && newest() == v
 }
 
 func hasPartials(t *memtable.Table) bool {
