@@ -14,10 +14,11 @@ func (s Shape) removable(t *manifest.Table) uint64 {
 		return 0 // a snapshot may still need any of the entries
 	}
 	n := t.Deletions + t.RangeDeletions + s.surplus(t)
-	if t.OldestExpiry != 0 && t.OldestExpiry <= s.NowMs && !s.shielded[t] {
-		n += max(1, s.expired(t))
+	expired := s.expired(t)
+	if t.OldestExpiry != 0 && t.OldestExpiry <= s.NowMs && s.shielded[t] == 0 {
+		expired = max(1, expired)
 	}
-	return n
+	return n + expired
 }
 
 // shrinks reports whether a rewrite of t, of the given level, at the bottom may remove
@@ -60,11 +61,22 @@ func Surplus(t *manifest.Table, versions int) uint64 {
 	return t.Entries - min(t.Entries, t.Keys*uint64(max(versions, 1))+t.Partials)
 }
 
-// expired estimates how many entries of t have expired, assuming that the expiry times
-// are spread evenly.
+// expired estimates how many entries of t have expired and go in a merge. Of a shielded
+// table it counts only those that surely go, which it knows once all of them have expired.
 func (s Shape) expired(t *manifest.Table) uint64 {
+	kept := s.shielded[t]
+	if kept > 0 && s.NowMs < t.NewestExpiry {
+		return 0
+	}
+	n := s.past(t)
+	return n - min(n, kept)
+}
+
+// past estimates how many entries of t have expired, assuming that the expiry times are
+// spread evenly.
+func (s Shape) past(t *manifest.Table) uint64 {
 	switch {
-	case t.Expiring == 0 || s.NowMs < t.OldestExpiry || s.shielded[t]:
+	case t.Expiring == 0 || s.NowMs < t.OldestExpiry:
 		return 0
 	case s.NowMs >= t.NewestExpiry:
 		return t.Expiring

@@ -132,16 +132,23 @@ func (p *picker) sliceIn(g gap, below []*manifest.Table, most int64) slice {
 
 // gainOf returns the value, in bytes, of moving t of level 0 to the base: its own bytes and
 // those that it frees. A range tombstone counts as freeing everything it overlaps, and so
-// does a tombstone at the maximum age, which must go at any cost.
+// does a tombstone at the maximum age, which must go at any cost. Partial entries free what
+// has expired below: while they are above it, it stays.
 func (p *picker) gainOf(t *manifest.Table) float64 {
-	if t.Deletions+t.RangeDeletions == 0 {
+	if t.Deletions+t.RangeDeletions+t.Partials == 0 {
 		return float64(t.Size)
 	}
 	below := within(p.v.Levels[p.base], rangeOf(t))
-	if t.RangeDeletions > 0 || p.s.old(t) {
+	if t.RangeDeletions > 0 || t.Deletions > 0 && p.s.old(t) {
 		return float64(t.Size + bytesOf(below))
 	}
-	return float64(t.Size) + freed(t.Deletions, below)
+	gain := float64(t.Size) + freed(t.Deletions, below)
+	for _, u := range below {
+		if n := p.s.past(u); t.Partials > 0 && n > 0 {
+			gain += bytesWith([]*manifest.Table{u}) * float64(n) / float64(u.Entries)
+		}
+	}
+	return gain
 }
 
 // slices returns the slices over all gaps of the base that tables of level 0 need, if

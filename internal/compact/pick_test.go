@@ -1,6 +1,7 @@
 package compact
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -469,6 +470,75 @@ func TestGarbage_AgeAloneMakesOnlyTombstonesWorthARewrite(t *testing.T) {
 		p := picker{v: new(manifest.Version), s: Shape{NowMs: 2001, DeletionAgeMs: 1000, OldestSnapshot: base.SeqNumMax}.withDefaults()}
 		if part, _ := p.garbageOf(&c.table, last); (part > 0) != c.want {
 			t.Errorf("%s: a part of %v is worth a rewrite, want %t", c.what, part, c.want)
+		}
+	}
+}
+
+// All values of a table of the last level have expired, if the case does not say otherwise.
+func TestGarbage_PartialEntriesKeepNoMoreThanTheirKeys(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		what  string
+		keys  uint64 // in memory
+		table uint64 // partial entries in a table of level 0
+		nowMs uint64
+		want  float64
+	}{
+		{"none", 0, 0, 2000, 1},
+		{"two in memory", 2, 0, 2000, 0.998},
+		{"two in memory, while most have expired", 2, 0, 1999, 0},
+		{"as many in memory", 1000, 0, 2000, 0},
+		{"two in a table above", 0, 2, 2000, 0},
+	} {
+		m := &manifest.Table{Level: last, Entries: 1000, Keys: 1000, Expiring: 1000, OldestExpiry: 1000, NewestExpiry: 2000,
+			Smallest: []byte("a"), Largest: []byte("z")}
+		above := &manifest.Table{Entries: 1000, Keys: 1000, Partials: c.table, Smallest: []byte("b"), Largest: []byte("y")}
+		s := Shape{NowMs: c.nowMs, OldestSnapshot: base.SeqNumMax}
+		if c.keys > 0 {
+			s.Partials = []Span{{Lo: []byte("a"), Hi: []byte("z"), Keys: c.keys}}
+		}
+		if part, _ := newPicker(shaped(above, m), s).garbageOf(m, last); part != c.want {
+			t.Errorf("%s: a part of %v is worth a rewrite, want %v", c.what, part, c.want)
+		}
+	}
+}
+
+// Every hundredth value is the base of a partial entry in memory, and all values expire.
+func TestPick_EndsWhilePartialEntriesInMemoryKeepExpiredValues(t *testing.T) {
+	t.Parallel()
+	const mib = 1 << 20
+	for _, spread := range []uint64{0, 100} {
+		tr := newTree(Shape{BaseSizeMin: 4 * mib, TableSize: mib, Idle: true}, mib/64)
+		grains := tr.random(640, func(i int) uint64 { return uint64(i) })
+		for i := range grains {
+			grains[i].meta.ExpiresAt = 1000 + uint64(i)*spread
+		}
+		tr.flush(grains)
+		tr.rules.Above = func(key []byte) bool { return binary.BigEndian.Uint64(key)%100 == 0 }
+		tr.s.Partials = []Span{{Lo: simKey(0), Hi: simKey(639), Keys: 7}}
+		for tr.s.NowMs = 0; tr.s.NowMs <= 1000+640*spread; tr.s.NowMs += 500 {
+			tr.advance()
+			tr.settle(t)
+		}
+		if entries := tr.size() / tr.grainBytes; entries != 7 {
+			t.Errorf("expiry every %d ms: %d entries are left, want 7: %s", spread, entries, tr)
+		}
+	}
+}
+
+func TestPick_FewPartialEntriesGoDownWhenMuchBelowHasExpired(t *testing.T) {
+	t.Parallel()
+	for _, expired := range []bool{false, true} {
+		above := &manifest.Table{Size: 1 << 10, Entries: 2, Keys: 2, Partials: 2, Smallest: []byte("a"), Largest: []byte("z")}
+		below := &manifest.Table{Level: last, Size: 1 << 20, Entries: 1000, Keys: 1000, Expiring: 1000, OldestExpiry: 1000, NewestExpiry: 2000,
+			Smallest: []byte("a"), Largest: []byte("z")}
+		s := Shape{Idle: true, OldestSnapshot: base.SeqNumMax, NowMs: 1}
+		if expired {
+			s.NowMs = 2000
+		}
+		p, due := Pick(shaped(above, below), s)
+		if due != expired || due && (p.Reason != ReasonIdle || len(p.all()) != 2) {
+			t.Errorf("expired %t: the plan is %s", expired, p.String())
 		}
 	}
 }

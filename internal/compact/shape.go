@@ -69,18 +69,24 @@ type Shape struct {
 	// OldestSnapshot is the first of Rules.Snapshots.
 	OldestSnapshot base.SeqNum
 
-	// shielded are the tables over which there are partial entries, see shield.
-	shielded map[*manifest.Table]bool
+	// shielded has the tables over which there are partial entries, see shield.
+	shielded map[*manifest.Table]uint64
 	// stuck are the tables that stay because of damage, see withoutStuck.
 	stuck []*manifest.Table
 }
 
-// A Span is a range of keys, both bounds inclusive.
-type Span struct{ Lo, Hi []byte }
+// A Span is a range of keys, both bounds inclusive. At most Keys of them have partial
+// entries.
+type Span struct {
+	Lo, Hi []byte
+	Keys   uint64
+}
 
 // shield finds the tables whose expired values a merge may have to keep, because newer
-// partial entries of the same keys may refer to them. Such tables count as if nothing in
-// them had expired, so that no merge is done again and again for it.
+// partial entries of the same keys may refer to them. It counts how many that may be, so that
+// no merge is done again and again for them. Over a memtable, a merge keeps the values of its
+// keys with partial entries. Over a table with partial entries, it keeps all values in the
+// range of that table.
 func (s *Shape) shield(v *manifest.Version) {
 	var above []*manifest.Table // those with partial entries, from higher levels
 	for level := range v.Levels {
@@ -94,30 +100,33 @@ func (s *Shape) shield(v *manifest.Version) {
 	if len(above)+len(s.Partials) == 0 {
 		return
 	}
-	s.shielded = map[*manifest.Table]bool{}
+	s.shielded = map[*manifest.Table]uint64{}
 	for level := range v.Levels {
 		for _, t := range v.Levels[level] {
-			if t.Expiring > 0 && s.under(t, above) {
-				s.shielded[t] = true
+			if t.Expiring == 0 {
+				continue
+			}
+			if n := s.under(t, above); n > 0 {
+				s.shielded[t] = n
 			}
 		}
 	}
 }
 
-// under reports whether partial entries lie in memory or in one of some tables, over t
-// or in it.
-func (s *Shape) under(t *manifest.Table, above []*manifest.Table) bool {
-	for _, span := range s.Partials {
-		if !t.EndsBefore(span.Lo) && !t.StartsAfter(span.Hi) {
-			return true
-		}
-	}
+// under returns how many expired values of t a merge may have to keep. Partial entries lie
+// in memory or in one of some tables, over t or in it.
+func (s *Shape) under(t *manifest.Table, above []*manifest.Table) (kept uint64) {
 	for _, u := range above {
 		if (u == t || u.Level < t.Level || u.Level == 0 && t.Level == 0 && u.Run > t.Run) && u.Overlaps(t) {
-			return true
+			return t.Expiring
 		}
 	}
-	return false
+	for _, span := range s.Partials {
+		if !t.EndsBefore(span.Lo) && !t.StartsAfter(span.Hi) {
+			kept += span.Keys
+		}
+	}
+	return kept
 }
 
 const (

@@ -192,7 +192,7 @@ func (t *tree) merge(p *Plan) []*manifest.Table {
 	kept := grains[:0]
 	for i, g := range grains {
 		if i == 0 || g.key != grains[i-1].key {
-			r.Begin(nil)
+			r.Begin(simKey(g.key))
 		}
 		switch r.Judge(g.seq, &g.meta) {
 		case KeepTombstone:

@@ -56,8 +56,8 @@ func withoutPartials(newest func() *state.View) (v *state.View, without bool) {
 }
 
 func hasPartials(t *memtable.Table) bool {
-	_, _, some := t.Partials()
-	return some
+	_, _, keys := t.Partials()
+	return keys > 0
 }
 
 // tablesAbove returns the tables with partial entries that may be newer than the inputs of

@@ -38,8 +38,8 @@ func (j *Jobs) Shape(load work.Load, horizon uint64) compact.Shape {
 	j.discardable(&s)
 	s.Screens = j.o.Screen != nil
 	for _, t := range j.store.View().Memtables {
-		if lo, hi, some := t.Partials(); some {
-			s.Partials = append(s.Partials, compact.Span{Lo: lo, Hi: hi})
+		if lo, hi, keys := t.Partials(); keys > 0 {
+			s.Partials = append(s.Partials, compact.Span{Lo: lo, Hi: hi, Keys: keys})
 		}
 	}
 	s.InputMax, s.OutputMax = j.space.Merge()

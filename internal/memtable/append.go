@@ -116,7 +116,7 @@ func (c *copier) copyEntry(from entry, fw uint64, hash uint32) error {
 			whole, tail = value, from.key(fw)
 			w, expiry = makeWord(len(tail), len(whole), m), m.ExpiresAt
 		} else {
-			t.notePartial(from.key(fw))
+			t.notePartial(from.key(fw), old)
 		}
 	}
 	if old != 0 {

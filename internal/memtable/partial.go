@@ -20,8 +20,13 @@ const foldEvery = 64
 // keep the partial entry.
 type Fold func(key, value []byte, k base.Kind) (whole []byte, m base.Meta, ok bool)
 
-// notePartial extends the span by the key of a new partial entry.
-func (t *Table) notePartial(key []byte) {
+// notePartial notes the key of a new partial entry. older is the next older version of the
+// key in the table, or 0.
+func (t *Table) notePartial(key []byte, older Ref) {
+	if older != 0 && wordKind(t.arena.at(older).word()).Partial() {
+		return // which has noted the key
+	}
+	t.partialKeys.Add(1)
 	s := t.partials.Load()
 	switch {
 	case s == nil:
@@ -34,14 +39,14 @@ func (t *Table) notePartial(key []byte) {
 	}
 }
 
-// Partials returns bounds of the keys that have partial entries, both inclusive. It
-// reports false if there are none.
-func (t *Table) Partials() (lo, hi []byte, some bool) {
+// Partials returns bounds of the keys that have partial entries, both inclusive, and a
+// number that is no less than the number of these keys. keys is 0 if there are none.
+func (t *Table) Partials() (lo, hi []byte, keys uint64) {
 	s := t.partials.Load()
 	if s == nil {
-		return nil, nil, false
+		return nil, nil, 0
 	}
-	return s.lo, s.hi, true
+	return s.lo, s.hi, max(1, t.partialKeys.Load())
 }
 
 // Versions calls visit for the versions of key with a sequence number of at most at, the

@@ -51,6 +51,7 @@ func (t *Table) forget() {
 	}
 	if t.partials.Load() != nil {
 		t.partials.Store(nil)
+		t.partialKeys.Store(0)
 	}
 	if t.shownData.Load() != 0 {
 		t.shownData.Store(0)

@@ -77,6 +77,8 @@ type Table struct {
 	deletions atomic.Uint64
 	// partials bounds the keys of partial entries, nil if there are none.
 	partials atomic.Pointer[partialSpan]
+	// partialKeys is at least the number of keys that have partial entries.
+	partialKeys atomic.Uint64
 	// shownData is data after the last write with a sequence number.
 	shownData atomic.Int64
 
@@ -161,7 +163,7 @@ func (t *Table) Set(key, value []byte, hash uint64, m base.Meta, seq base.SeqNum
 		t.deletions.Add(1)
 	}
 	if m.Kind.Partial() {
-		t.notePartial(key)
+		t.notePartial(key, old)
 	}
 	t.last = seq
 	if seq != 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stoatdb/stoat"
@@ -272,6 +273,46 @@ func (f lazyFilter) Filter(_ []byte, v *stoat.FilterValue) (stoat.FilterDecision
 		return stoat.FilterDrop, nil
 	}
 	return stoat.FilterKeep, nil
+}
+
+// Everything expires after an hour. Two keys, the first and the last, are renewed once.
+func TestRenew_OfTwoKeysKeepsNothingElseThatExpired(t *testing.T) {
+	t.Parallel()
+	for _, flushed := range []bool{false, true} {
+		t.Run(fmt.Sprint("flushed=", flushed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = 1 << 20 })
+				const keys = 2000
+				for i := range keys {
+					testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+						return tx.Set(fmt.Appendf(nil, "key-%04d", i), make([]byte, 3000), stoat.TTL(time.Hour))
+					}, stoat.WithDurability(stoat.Buffered)))
+				}
+				testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+				testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+					return errors.Join(tx.Renew([]byte("key-0000"), stoat.TTL(2*time.Hour)), tx.Renew([]byte("key-1999"), stoat.TTL(2*time.Hour)))
+				}))
+				if flushed { // an ingest flushes what is older
+					_, err := db.IngestEntries(t.Context(), func(yield func(stoat.Entry, error) bool) {
+						yield(stoat.Entry{Key: []byte("other")}, nil)
+					}, stoat.IngestOptions{})
+					testkit.Must(t, err)
+				}
+				time.Sleep(90 * time.Minute)
+				if n := db.Stats().ValueBytes; n > 1<<20 {
+					t.Errorf("value files have %d bytes half an hour after %d values expired", n, keys-2)
+				}
+				wantValue(t, db, "key-0000", string(make([]byte, 3000)))
+				wantValue(t, db, "key-1999", string(make([]byte, 3000)))
+				time.Sleep(time.Hour)
+				if n := db.Stats().ValueBytes; n > 1<<20 {
+					t.Errorf("value files have %d bytes half an hour after all values expired", n)
+				}
+				testkit.Must(t, db.Close())
+			})
+		})
+	}
 }
 
 func TestFilter_DropsWhatNoOlderSnapshotSees(t *testing.T) {
