@@ -312,6 +312,10 @@ func (r raises) SettledBelow(number uint32, before base.SeqNum) uint64 {
 	return r.e.Spaces.SettledBelow(number, before)
 }
 
-func (r raises) LastRaise(number uint32) (last base.SeqNum, next base.FileNum, rose bool) {
-	return r.e.Spaces.LastRaise(number)
+func (r raises) LastRaise(number uint32, settled base.SeqNum) (last base.SeqNum, next base.FileNum, rose bool) {
+	return r.e.Spaces.LastRaise(number, settled)
+}
+
+func (r raises) Judges(number uint32, point uint64, settled base.SeqNum) {
+	r.e.Spaces.Judges(number, point, settled)
 }

@@ -267,7 +267,7 @@ func (j *Jobs) merge(plan *compact.Plan, newFile func() (compact.NewFile, error)
 		job.Sources[i] = &levels[i]
 	}
 	plan.Apply(&job, j.Shape(work.Busy, job.Rules.NowMs))
-	job.Discard = j.discards(plan)
+	job.Discard = j.discards(plan, job.Rules.Snapshots[0])
 	if job.Level == 0 {
 		job.Filter = filter.NewBuilder(plan.InputEntries())
 	}

@@ -14,9 +14,16 @@ type Raises interface {
 	// SettledBelow returns a timestamp of a keyspace. Every version below it is in a
 	// commit before the given one.
 	SettledBelow(keyspace uint32, before base.SeqNum) uint64
-	// LastRaise returns the newest commit, and a number above those of all files, when
-	// the discard point of a keyspace rose last. rose is false if it never did.
-	LastRaise(keyspace uint32) (last base.SeqNum, next base.FileNum, rose bool)
+	// LastRaise tells which tables may hold what the last raise of the discard point of a
+	// keyspace made garbage. They have versions up to last. Of the last level, the tables
+	// from next on hold none: jobs have judged them. rose is false if the point never rose.
+	//
+	// All commits up to settled are in tables, and all snapshots see them. While last is not
+	// settled, jobs keep some garbage. So next rises once more when last is settled.
+	LastRaise(keyspace uint32, settled base.SeqNum) (last base.SeqNum, next base.FileNum, rose bool)
+	// Judges tells that a merge begins that drops versions below point, a discard point of
+	// the keyspace. The caller holds Compacting, so that no other merge runs.
+	Judges(keyspace uint32, point uint64, settled base.SeqNum)
 }
 
 func timed(k *manifest.Keyspace) bool { return k.Settings.Timestamps != 0 }
@@ -35,8 +42,9 @@ func (j *Jobs) discardable(shape *compact.Shape) {
 		point  uint64
 	}
 	var all []raised
+	settled := min(s.FlushedSeq, shape.OldestSnapshot)
 	for _, k := range s.Keyspaces {
-		if last, next, rose := j.o.Raises.LastRaise(k.Number); rose && !k.Dropping {
+		if last, next, rose := j.o.Raises.LastRaise(k.Number, settled); rose && !k.Dropping {
 			space := keyspace.New(k.Number)
 			lo, hi := space.Bounds()
 			all = append(all, raised{lo, hi, last, next, k.Settings.DiscardBelow})
@@ -60,11 +68,19 @@ func (j *Jobs) discardable(shape *compact.Shape) {
 }
 
 // discards returns what a job may drop of keyspaces with timestamps. plan is nil for a
-// flush. The function that it returns is nil if no keyspace has timestamps.
-func (j *Jobs) discards(plan *compact.Plan) func(number uint32) compact.Discard {
+// flush. oldest is the first of the job's snapshots. The function that it returns is nil if
+// no keyspace has timestamps.
+func (j *Jobs) discards(plan *compact.Plan, oldest base.SeqNum) func(number uint32) compact.Discard {
 	s := j.store.State()
 	if j.o.Raises == nil || !slices.ContainsFunc(s.Keyspaces, timed) {
 		return nil
+	}
+	if plan != nil {
+		for _, k := range s.Keyspaces {
+			if timed(k) {
+				j.o.Raises.Judges(k.Number, k.Settings.DiscardBelow, min(s.FlushedSeq, oldest))
+			}
+		}
 	}
 	before := base.SeqNum(0)
 	if plan != nil && plan.Bottom {

@@ -148,7 +148,7 @@ func (j *Jobs) newJob(sources []iter.Source) compact.Job {
 			NowMs:      j.store.Horizon(),
 			Bottom:     mutant.On(mutant.DropDeletions), // a plan says it for itself
 		},
-		Discard: j.discards(nil),
+		Discard: j.discards(nil, 0),
 		Writer:  table.WriterOptions{HashSeed: j.o.HashSeed},
 		NewFile: j.newTableFile,
 	}

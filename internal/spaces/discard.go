@@ -3,6 +3,7 @@ package spaces
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -39,7 +40,7 @@ func (r *Registry) DiscardBelow(h *Handle, at uint64) error {
 		h.Gate.Raise(before)
 		return fmt.Errorf("discard below %d in keyspace %q: %w", at, h.Name, err)
 	}
-	r.raises.add(k.Number, raise{at, r.o.Commits.LastSeq(), r.o.Store.NextFile()})
+	r.raises.add(k.Number, raise{at: at, last: r.o.Commits.LastSeq(), next: r.o.Store.NextFile()})
 	r.o.Discarded()
 	return nil
 }
@@ -49,7 +50,7 @@ func (r *Registry) DiscardBelow(h *Handle, at uint64) error {
 func (r *Registry) Opened(last base.SeqNum) {
 	for _, k := range r.o.Store.State().Keyspaces {
 		if k.Settings.DiscardBelow > 0 {
-			r.raises.add(k.Number, raise{k.Settings.DiscardBelow, last, r.o.Store.NextFile()})
+			r.raises.add(k.Number, raise{at: k.Settings.DiscardBelow, last: last, next: r.o.Store.NextFile()})
 		}
 	}
 }
@@ -61,15 +62,26 @@ func (r *Registry) SettledBelow(number uint32, before base.SeqNum) uint64 {
 }
 
 // LastRaise is jobs.Raises.LastRaise.
-func (r *Registry) LastRaise(number uint32) (last base.SeqNum, next base.FileNum, rose bool) {
+func (r *Registry) LastRaise(number uint32, settled base.SeqNum) (last base.SeqNum, next base.FileNum, rose bool) {
 	r.raises.Lock()
 	defer r.raises.Unlock()
-	points := r.raises.of[number]
-	if len(points) == 0 {
+	p := r.raises.newest(number)
+	switch {
+	case p == nil:
 		return 0, 0, false
+	case !p.judged && settled >= p.last:
+		return p.last, math.MaxUint64, true // until a merge begins
 	}
-	p := points[len(points)-1]
 	return p.last, p.next, true
+}
+
+// Judges is jobs.Raises.Judges.
+func (r *Registry) Judges(number uint32, point uint64, settled base.SeqNum) {
+	r.raises.Lock()
+	defer r.raises.Unlock()
+	if p := r.raises.newest(number); p != nil && !p.judged && p.at <= point && settled >= p.last {
+		p.judged, p.next = true, r.o.Store.NextFile()
+	}
 }
 
 // raises has the discard points of keyspaces, and when they rose.
@@ -83,6 +95,9 @@ type raise struct {
 	at   uint64
 	last base.SeqNum
 	next base.FileNum // above the numbers of all files of that moment
+	// judged says that next is from the beginning of the first merge that found last settled.
+	// Earlier ones may have kept versions for a snapshot, or deletions for what memory had.
+	judged bool
 }
 
 // raisesMax is the number of discard points of one keyspace that are kept.
@@ -108,6 +123,15 @@ func (r *raises) add(number uint32, p raise) {
 		points = kept
 	}
 	r.of[number] = points
+}
+
+// newest returns the last point of a keyspace, or nil. The caller holds the lock.
+func (r *raises) newest(number uint32) *raise {
+	points := r.of[number]
+	if len(points) == 0 {
+		return nil
+	}
+	return &points[len(points)-1]
 }
 
 // settled returns the greatest point of a keyspace below which all versions are in
