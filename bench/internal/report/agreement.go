@@ -107,7 +107,7 @@ func agreementContradictions(w io.Writer, sections []judgedSection) {
 				fmt.Fprint(w, "The runs contradict each other:\n\n")
 			}
 			found = true
-			fmt.Fprintf(w, "- %s: %s. %s: %s, then %s: %s.\n", s.title, j.later.label(),
+			fmt.Fprintf(w, "- %s: %s. %s: %s, then %s: %s.\n", s.title, j.later.Row.label(),
 				j.earlier.Verdict, j.earlier.judgedText(), j.later.Verdict, j.later.judgedText())
 		}
 	}
@@ -128,7 +128,7 @@ func agreementTable(w io.Writer, first, second string, s judgedSection) {
 	markdownRow(w, slices.Repeat([]string{"---"}, len(head)))
 	for _, j := range s.rows {
 		if j.measured() {
-			markdownRow(w, []string{j.later.label(), j.later.targetText(), j.earlier.judgedText(), j.earlier.verdict(),
+			markdownRow(w, []string{j.later.Row.label(), j.later.targetText(), j.earlier.judgedText(), j.earlier.verdict(),
 				j.later.judgedText(), j.later.verdict()})
 		}
 	}

@@ -12,7 +12,6 @@ import (
 type behindLine struct {
 	Line
 	Section string
-	Ours    Cell
 	Reason  string // empty where no reason is recorded
 }
 
@@ -49,7 +48,7 @@ func beyond(tables []Table, measure func(Line) float64) []behindLine {
 	for _, t := range tables {
 		for _, l := range t.Lines {
 			if measure(l) > 1 {
-				all = append(all, behindLine{Line: l, Section: t.Title, Ours: oursOf(l), Reason: reasonOf(l.Row)})
+				all = append(all, behindLine{Line: l, Section: t.Title, Reason: reasonOf(l.Row)})
 			}
 		}
 	}
@@ -134,7 +133,7 @@ func factor(l Line) float64 {
 		return math.Inf(1)
 	case l.Best < 0:
 		return 0
-	case l.Cells[l.Best].Median == 0 && !l.Higher && oursOf(l).ok() && oursOf(l).text() != number(0):
+	case l.Theirs == 0 && !l.Higher && oursOf(l).ok() && oursOf(l).text() != number(0):
 		// The peer's figure is zero, so there is no factor: list the line last.
 		return behindFrom
 	case math.IsNaN(l.Ratio) || l.Ratio == 0:

@@ -44,20 +44,18 @@ func Figures(out io.Writer, rec *comparison.Record, details string) error {
 	var shown []Table
 	for _, key := range figureRows {
 		if t, l, ok := findLine(tables, key); ok && l.Best >= 0 {
-			markdownRow(w, []string{t.Title + ": " + l.label(), oursOf(l).text(), l.bestText()})
-			shown = append(shown, Table{Lines: []Line{l}})
+			markdownRow(w, []string{t.Title + ": " + l.label(), l.oursText(), l.bestText()})
+			shown = append(shown, Table{Section: t.Section, Lines: []Line{l}})
 		}
 	}
 	for i, group := range byReason(behind(tables)) {
 		if l := group[0]; i < figureLosses {
-			markdownRow(w, []string{"**loses:** " + l.Section + ": " + l.label(), l.Ours.text(), l.bestText()})
-			shown = append(shown, Table{Lines: []Line{l.Line}})
+			markdownRow(w, []string{"**loses:** " + l.Section + ": " + l.label(), l.oursText(), l.bestText()})
+			shown = append(shown, Table{Section: Section{Title: l.Section}, Lines: []Line{l.Line}})
 		}
 	}
 	fmt.Fprintln(w)
-	if marked(shown) {
-		fmt.Fprintf(w, "%s\n\n", readAheadNote(m))
-	}
+	markdownMarks(w, rec, shown)
 	return w.Flush()
 }
 

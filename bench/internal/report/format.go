@@ -62,11 +62,25 @@ func (c Cell) spreadText() string {
 	return fmt.Sprintf("%s to %s in %d runs", number(c.Min), number(c.Max), c.Repeats)
 }
 
+// oursText writes our figure for a comparison with that of bestText.
+func (l Line) oursText() string {
+	if l.Shared && !math.IsNaN(l.Ours) {
+		return number(l.Ours)
+	}
+	return oursOf(l).text()
+}
+
+// bestText writes the best peer and its figure. If stoat has a figure, that is of the repeats
+// that both have.
 func (l Line) bestText() string {
 	if l.Best < 0 {
 		return "–"
 	}
-	return l.Cells[l.Best].Store + " " + l.Cells[l.Best].text()
+	best := l.Cells[l.Best]
+	if l.Shared && !math.IsNaN(l.Theirs) {
+		return best.Store + " " + number(l.Theirs)
+	}
+	return best.Store + " " + best.text()
 }
 
 func (l Line) ratioText() string {

@@ -26,7 +26,7 @@ type pageData struct {
 	Tables   []pageTable
 	Behind   []pageBehind
 	Above    []string // explanations of figures above a limit of the device
-	Marks    string   // what the mark of a row means
+	Marks    []string // what the marks of rows mean
 	Standing string   // how many rows Behind lists
 	Costs    []picture
 	Pictures []picture
@@ -97,13 +97,11 @@ func HTML(out io.Writer, rec *comparison.Record) error {
 	}
 	d.Glances, d.Costs = glances(tables), costs(tables)
 	d.Above = aboveLimits(rec, tables)
-	if marked(tables) {
-		d.Marks = readAheadNote(rec.Settings.Machine)
-	}
+	d.Marks = markNotes(rec, tables)
 	lines := behind(tables)
 	d.Standing = standing(tables, lines)
 	for _, l := range lines {
-		d.Behind = append(d.Behind, pageBehind{l.Section, l.label(), l.Ours.text(), l.bestText(), l.worseText(), l.Reason})
+		d.Behind = append(d.Behind, pageBehind{l.Section, l.label(), l.oursText(), l.bestText(), l.worseText(), l.Reason})
 	}
 	return page.Execute(out, d)
 }

@@ -20,18 +20,6 @@ func readAheadNote(m comparison.Machine) string {
 		"scans are then slower, and page faults of mappings cheaper."
 }
 
-// marked returns whether a row of the tables depends on the read-ahead.
-func marked(tables []Table) bool {
-	for _, t := range tables {
-		for _, l := range t.Lines {
-			if l.ReadAhead {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // A ceiling is what the device allows in a row in which higher is better, if
 // every operation goes to the device.
 type ceiling struct {

@@ -26,9 +26,7 @@ func Markdown(out io.Writer, rec *comparison.Record) error {
 	for _, t := range tables {
 		markdownTable(w, t)
 	}
-	if marked(tables) {
-		fmt.Fprintf(w, "%s\n\n", readAheadNote(rec.Settings.Machine))
-	}
+	markdownMarks(w, rec, tables)
 	markdownGrowth(w, rec)
 	markdownLimits(w, rec)
 	markdownAbove(w, rec, tables)
@@ -169,7 +167,7 @@ func markdownBehind(w io.Writer, tables []Table) {
 	}
 	fmt.Fprintf(w, "## Where stoat is not first\n\n%s The reasons are those in the design. The worst row is first.\n\n", standing(tables, lines))
 	markdownReasons(w, lines, func(l behindLine) string {
-		return fmt.Sprintf("%s against %s (%s)", l.Ours.text(), l.bestText(), l.worseText())
+		return fmt.Sprintf("%s against %s (%s)", l.oursText(), l.bestText(), l.worseText())
 	})
 }
 

@@ -83,6 +83,48 @@ func TestRatio_IsOfMediansToTheBestPeer(t *testing.T) {
 	}
 }
 
+func TestRatio_OnlyRepeatsThatBothHaveCount(t *testing.T) {
+	t.Parallel()
+	// The first repeat was slow for both stores, and the peer did not run again.
+	rec := record(append(gets("stoat", 1000, 400, 500), gets("lmdb", 900)...)...)
+	l := lineOf(t, rec, "get", "128", "get_1_ns")
+	if want := 1000.0 / 900; math.Abs(l.Ratio-want) > 1e-9 {
+		t.Errorf("ratio %v, want %v of the first repeat", l.Ratio, want)
+	}
+	if len(behind(Tables(rec, storeNames(rec)))) != 1 {
+		t.Error("the row is no loss")
+	}
+	for name, text := range map[string]string{"summary": summaryOf(t, rec.Results...), "report": markdownOf(t, rec)} {
+		for _, want := range []string{"get, 1 goroutine, ns (63 % hits) ‡ |", "1,000", "lmdb 900 |", sharedNote} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the %s lacks %q:\n%s", name, want, text)
+			}
+		}
+	}
+	if text := summaryOf(t, append(gets("stoat", 1000, 400), gets("lmdb", 900, 500)...)...); strings.Contains(text, sharedMark) {
+		t.Errorf("a row of stores with the same repeats is marked:\n%s", text)
+	}
+}
+
+func TestRatio_TheBestPeerIsClosestInSharedRepeats(t *testing.T) {
+	t.Parallel()
+	// In the slow first repeat, lmdb was faster than bbolt. It did not run again.
+	all := slices.Concat(gets("stoat", 1000, 400, 400), gets("lmdb", 2000), gets("bbolt", 4000, 1600, 1600))
+	l := lineOf(t, record(all...), "get", "128", "get_1_ns")
+	if best := l.Cells[l.Best]; best.Store != "lmdb" || l.Ratio != 0.5 {
+		t.Errorf("best peer %s with a ratio of %v, want lmdb with 0.5", best.Store, l.Ratio)
+	}
+}
+
+func markdownOf(t *testing.T, rec *comparison.Record) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := Markdown(&out, rec); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
 func TestRatio_OfARowInWhichHigherIsBetter(t *testing.T) {
 	t.Parallel()
 	rate := func(store string, v float64) workload.Result {

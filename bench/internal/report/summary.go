@@ -55,10 +55,8 @@ func Summary(out io.Writer, rec *comparison.Record, fullReport string) error {
 	fmt.Fprintf(w, "Recorded on %s. %s\n\n", rec.Settings.Began.Format("2006-01-02"), headline(rec))
 	fmt.Fprintf(w, "The [full report](%s) has all rows of all stores, and the remarks on the run.\n\n", fullReport)
 	tables := Tables(rec, storeNames(rec))
-	summaryTable(w, tables)
-	if marked(tables) {
-		fmt.Fprintf(w, "%s\n\n", readAheadNote(rec.Settings.Machine))
-	}
+	shown := summaryTable(w, tables)
+	markdownMarks(w, rec, shown)
 	summaryBehind(w, tables)
 	return w.Flush()
 }
@@ -68,24 +66,28 @@ func isHeadline(row Row) bool {
 }
 
 // summaryTable writes the headline rows of all tables as one table, in which
-// each section begins with its title.
-func summaryTable(w io.Writer, tables []Table) {
+// each section begins with its title. It returns these rows.
+func summaryTable(w io.Writer, tables []Table) (shown []Table) {
 	markdownRow(w, []string{"", "stoat", "best peer", "stoat is"})
 	markdownRow(w, []string{"---", "--:", "--:", "--:"})
 	for _, t := range tables {
-		begun := false
+		rows := Table{Section: t.Section}
 		for _, l := range t.Lines {
 			if !isHeadline(l.Row) {
 				continue
 			}
-			if !begun {
+			if rows.Lines == nil {
 				markdownRow(w, []string{"**" + t.Title + "**", "", "", ""})
-				begun = true
 			}
-			markdownRow(w, []string{l.label(), oursOf(l).text(), l.bestText(), l.standingText()})
+			markdownRow(w, []string{l.label(), l.oursText(), l.bestText(), l.standingText()})
+			rows.Lines = append(rows.Lines, l)
+		}
+		if rows.Lines != nil {
+			shown = append(shown, rows)
 		}
 	}
 	fmt.Fprintln(w)
+	return shown
 }
 
 // standingText writes how many times better or worse our figure is than the
@@ -114,7 +116,7 @@ func summaryBehind(w io.Writer, tables []Table) {
 	for i, group := range byReason(lines) {
 		if worst := group[0]; i < summaryLosses && worst.Reason != "" {
 			fmt.Fprintf(w, "- %s: %s. %s against %s (%s). %s\n",
-				worst.Section, worst.label(), worst.Ours.text(), worst.bestText(), worst.worseText(), worst.Reason)
+				worst.Section, worst.label(), worst.oursText(), worst.bestText(), worst.worseText(), worst.Reason)
 		}
 	}
 	fmt.Fprintln(w)

@@ -40,9 +40,14 @@ type Line struct {
 	Cells []Cell
 
 	Best   int     // index of the best peer's cell; -1 if there is none
-	Ratio  float64 // of our median to the best peer's; NaN if one is missing
+	Ratio  float64 // of Ours to Theirs; NaN if one is missing
 	Spread float64 // the largest (max-min)/median of the cells
 	Lost   bool    // we have no figure, because we failed where a peer has one
+
+	// Ours and Theirs are the medians of stoat and of the best peer over the repeats that both
+	// have. Shared says that one of them has more repeats, which do not count in the ratio.
+	Ours, Theirs float64
+	Shared       bool
 
 	Ratios  interval.Interval // of the ratio to the best peer, repeat by repeat
 	Figure  float64           // what the target limits; NaN if it is not known
@@ -195,31 +200,68 @@ func (c results) line(row Row) Line {
 		l.Verdict = skippedIf(row)
 		return l
 	}
-	mine := Cell{}
+	mine := c.cell(row, ours)
 	for _, store := range c.stores {
 		cell := c.cell(row, store)
 		l.Cells = append(l.Cells, cell)
-		if store == ours {
-			mine = cell
-		}
 		if !cell.ok() {
 			continue
 		}
 		if cell.Median > 0 {
 			l.Spread = max(l.Spread, (cell.Max-cell.Min)/cell.Median)
 		}
-		if !isOurs(store) && (l.Best < 0 || better(row, cell.Median, l.Cells[l.Best].Median)) {
+		if !isOurs(store) && (l.Best < 0 || closer(row, mine, cell, l.Cells[l.Best])) {
 			l.Best = len(l.Cells) - 1
 		}
 	}
-	if mine.ok() && l.Best >= 0 && l.Cells[l.Best].Median > 0 {
-		l.Ratio = mine.Median / l.Cells[l.Best].Median
-		l.Ratios = interval.Typical(paired(mine, l.Cells[l.Best]))
+	if mine.ok() && l.Best >= 0 {
+		l.compare(mine, l.Cells[l.Best])
 	}
 	l.Lost = mine.failed() && l.Best >= 0
 	l.Missing = c.missing(row)
 	c.judge(&l, mine)
 	return l
+}
+
+// compare sets the ratio to the best peer. A peer that was spared has fewer repeats than
+// stoat, and a repeat may be slow for all stores. So only repeats that both have count.
+func (l *Line) compare(mine, other Cell) {
+	var repeats int
+	l.Ours, l.Theirs, repeats = common(mine, other)
+	l.Shared = repeats != len(mine.Samples) || repeats != len(other.Samples)
+	if l.Theirs > 0 {
+		l.Ratio = l.Ours / l.Theirs
+	}
+	l.Ratios = interval.Typical(paired(mine, other))
+}
+
+// common returns the medians of two cells over the repeats that both have, and the number of
+// these. Without any, the medians are NaN.
+func common(a, b Cell) (medianA, medianB float64, repeats int) {
+	var as, bs []float64
+	for repeat, v := range a.Samples {
+		if w, ok := b.Samples[repeat]; ok {
+			as, bs = append(as, v), append(bs, w)
+		}
+	}
+	if as == nil {
+		return math.NaN(), math.NaN(), 0
+	}
+	return median(as), median(bs), len(as)
+}
+
+// closer returns whether peer a does better against stoat than peer b, each in the repeats
+// that it shares with stoat. Where that decides nothing, their own medians do.
+func closer(row Row, mine, a, b Cell) bool {
+	mineA, theirsA, repeatsA := common(mine, a)
+	mineB, theirsB, repeatsB := common(mine, b)
+	if repeatsA > 0 && repeatsB > 0 {
+		// The products compare the ratios without dividing by a figure of zero.
+		if x, y := theirsA*mineB, theirsB*mineA; x != y {
+			return better(row, x, y)
+		}
+	}
+	return better(row, a.Median, b.Median)
 }
 
 func better(row Row, a, b float64) bool {
