@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"math"
 	"math/bits"
 	"time"
 )
@@ -63,16 +64,19 @@ func (h *Histogram) Count() uint64 { return h.total }
 // Max returns the longest duration recorded, exactly.
 func (h *Histogram) Max() time.Duration { return h.largest }
 
-// Quantile returns the duration that a share q of the recorded durations does
-// not exceed, and 0 for an empty histogram.
+// Quantile returns the shortest duration that a share q of the recorded durations
+// does not exceed, and 0 for an empty histogram.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	if h.total == 0 {
 		return 0
 	}
-	rank := min(uint64(q*float64(h.total)), h.total-1)
+	// The share is slightly reduced, so that a product that rounding made larger than a
+	// whole number does not count as the next one.
+	const exact = 1 - 1e-12
+	rank := max(uint64(math.Ceil(q*exact*float64(h.total))), 1) // from 1
 	var seen uint64
 	for i, n := range h.counts {
-		if seen += n; seen > rank {
+		if seen += n; seen >= rank {
 			return min(upper(i), h.largest)
 		}
 	}

@@ -1,6 +1,8 @@
 package measure
 
 import (
+	"cmp"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -42,7 +44,7 @@ func TestHistogram_QuantileIsWithinThreePercent(t *testing.T) {
 	h.Merge(&half)
 	slices.Sort(all)
 	for _, q := range []float64{0, 0.5, 0.9, 0.99, 0.999, 1} {
-		want := all[min(int(q*float64(len(all))), len(all)-1)]
+		want := all[max(int(math.Ceil(q*float64(len(all)))), 1)-1]
 		got := h.Quantile(q)
 		if got < want || float64(got) > float64(want)*1.033+1 {
 			t.Errorf("quantile %v is %v, want %v to 3 %% above", q, got, want)
@@ -50,6 +52,25 @@ func TestHistogram_QuantileIsWithinThreePercent(t *testing.T) {
 	}
 	if h.Max() != all[len(all)-1] || h.Count() != uint64(len(all)) {
 		t.Errorf("max %v of %d, want %v of %d", h.Max(), h.Count(), all[len(all)-1], len(all))
+	}
+}
+
+func TestHistogram_QuantileIsTheShortestThatTheShareDoesNotExceed(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		n, want int
+		q       float64
+	}{
+		{100, 99, 0.99}, {100, 50, 0.5}, {100, 100, 0.999}, {100, 100, 1}, {100, 1, 0}, {101, 100, 0.99}, {3, 2, 0.5},
+		{1000, 999, 0.999}, {1, 1, 0.5}, {100, 7, 0.07}, // 0.07 × 100 is rounded to more than 7
+	} {
+		var h Histogram
+		for i := range c.n {
+			h.Record(time.Duration(10 + cmp.Compare(i+1, c.want)))
+		}
+		if got := h.Quantile(c.q); got != 10 {
+			t.Errorf("quantile %v of %d durations is %v, want number %d: 10ns", c.q, c.n, got, c.want)
+		}
 	}
 }
 
