@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/stoatdb/stoat/bench/internal/comparison"
+	"github.com/stoatdb/stoat/bench/internal/interval"
 )
 
 // sharedMark marks a comparison that leaves out the repeats of one store only.
@@ -14,11 +16,26 @@ const sharedMark = "‡"
 const sharedNote = sharedMark + " stoat or the best peer has further repeats, often because the peer was far behind in other rows. " +
 	"Ratios, and the figures beside a best peer, are of the repeats that both have."
 
+// missingMark marks a row without the figures of some peers, which could be the best.
+const missingMark = "§"
+
+// fewMark marks a row in which stoat has fewer repeats than a target needs, in a record that
+// otherwise has enough.
+const fewMark = "¶"
+
+var fewNote = fmt.Sprintf("%s stoat ran fewer than %d repeats. So few decide no target.", fewMark, interval.SamplesMin)
+
 // label writes the label of the row with its marks.
 func (l Line) label() string {
 	text := l.Row.label()
 	if l.Shared {
 		text += " " + sharedMark
+	}
+	if l.Missing != nil {
+		text += " " + missingMark
+	}
+	if l.Few {
+		text += " " + fewMark
 	}
 	return text
 }
@@ -35,7 +52,40 @@ func markNotes(rec *comparison.Record, tables []Table) []string {
 	if has(func(l Line) bool { return l.Shared }) {
 		notes = append(notes, sharedNote)
 	}
+	if has(func(l Line) bool { return l.Missing != nil }) {
+		notes = append(notes, missingNote(tables))
+	}
+	if has(func(l Line) bool { return l.Few }) {
+		notes = append(notes, fewNote)
+	}
 	return notes
+}
+
+// missingNote names the peers that were not measured, and in how many rows of a section.
+func missingNote(tables []Table) string {
+	text := missingMark + " Some peers were not measured in this row, for lack of time, space or a library. One of them may be better than the best peer shown."
+	rowsOf, order := map[string][]string{}, []string{}
+	for _, t := range tables {
+		for _, l := range t.Lines {
+			if l.Missing == nil {
+				continue
+			}
+			lacks := t.Title + ": " + strings.Join(l.Missing, ", ")
+			if rowsOf[lacks] == nil {
+				order = append(order, lacks)
+			}
+			rowsOf[lacks] = append(rowsOf[lacks], l.Label)
+		}
+	}
+	for _, lacks := range order {
+		rows := rowsOf[lacks]
+		where := fmt.Sprintf("in %d rows", len(rows))
+		if len(rows) == 1 {
+			where = "in the row of " + rows[0]
+		}
+		text += fmt.Sprintf(" %s (%s).", lacks, where)
+	}
+	return text
 }
 
 // markdownMarks writes the notes of markNotes.

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,6 +69,39 @@ func TestSummary_SaysEqualAndNothingOfAFailure(t *testing.T) {
 			t.Errorf("status %s: no %q in:\n%s", ours, want, text)
 		}
 	}
+}
+
+func TestSummary_MarksRowsWithoutSomePeersOrRepeats(t *testing.T) {
+	t.Parallel()
+	commits := func(store string, status workload.Status) workload.Result {
+		return result(store, "commit", "128", status, map[string]float64{"commit_64_per_s": 1000})
+	}
+	all := slices.Concat(gets("stoat", 1, 1, 1), gets("lmdb", 2, 2, 2), gets("bbolt", 3, 3, 3))
+	complete := len(all)
+	all = append(all, commits("stoat", workload.OK), commits("lmdb", workload.OK), commits("bbolt", workload.Skipped))
+	marked := "commits/s, 64 goroutines " + missingMark + " " + fewMark
+	for name, text := range map[string]string{"summary": summaryOf(t, all...), "figures": figuresOf(t, all...)} {
+		for _, want := range []string{
+			marked + " |", "get, 1 goroutine, ns (63 % hits) |",
+			"Durable commits of one key of 128 B: bbolt (in the row of commits/s, 64 goroutines).", fewNote,
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the %s lacks %q:\n%s", name, want, text)
+			}
+		}
+	}
+	if text := summaryOf(t, all[:complete]...); strings.Contains(text, missingMark) || strings.Contains(text, fewMark) {
+		t.Errorf("a summary of complete rows has marks:\n%s", text)
+	}
+}
+
+func figuresOf(t *testing.T, results ...workload.Result) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := Figures(&out, record(results...), "b.md"); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }
 
 func TestSummary_EveryHeadlineIsARow(t *testing.T) {

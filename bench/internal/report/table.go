@@ -57,6 +57,9 @@ type Line struct {
 	// Missing are the peers without a figure for which the run is to blame, not
 	// the store.
 	Missing []string
+
+	// Few says that stoat has too few repeats for a verdict, though the run has enough.
+	Few bool
 }
 
 // A Table is a section with its lines.
@@ -116,12 +119,14 @@ type results struct {
 	peers  []string // all peers that the run named, those it could not run too
 	byJob  map[jobName][]workload.Result
 	limits map[string]float64
+
+	repeats int // the number of the last repeat
 }
 
 type jobName struct{ store, workload, data string }
 
 func collect(rec *comparison.Record, stores []string) results {
-	c := results{stores: stores, byJob: map[jobName][]workload.Result{}, limits: medianLimits(rec.Limits)}
+	c := results{stores: stores, byJob: map[jobName][]workload.Result{}, limits: medianLimits(rec.Limits), repeats: repeatsOf(rec)}
 	for _, r := range rec.Results {
 		name := jobName{r.Job.Store, r.Job.Workload, r.Job.Data}
 		c.byJob[name] = append(c.byJob[name], r)
@@ -219,6 +224,7 @@ func (c results) line(row Row) Line {
 	}
 	l.Lost = mine.failed() && l.Best >= 0
 	l.Missing = c.missing(row)
+	l.Few = mine.ok() && mine.Repeats < interval.SamplesMin && c.repeats >= interval.SamplesMin
 	c.judge(&l, mine)
 	return l
 }
