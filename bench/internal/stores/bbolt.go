@@ -15,8 +15,8 @@ func bboltInfo() Info {
 	return Info{
 		Name:    "bbolt",
 		Version: moduleVersion("go.etcd.io/bbolt"),
-		Options: "as etcd runs it: hash map freelist, not synced to disk, 10 GiB mapped from the start, but no MAP_POPULATE, which reads the whole file when it is opened; Update for one writer and for batches, " +
-			"Batch for single keys of many writers; opened for reading only before cold reads, because it otherwise reads all pages to find the free ones; no call returns space while the database is open",
+		Options: "as etcd runs it: hash map freelist, not synced to disk, 10 GiB mapped from the start, but no MAP_POPULATE, which reads the whole file when it is opened; Update for one writer, " +
+			"Batch for many; opened for reading only before cold reads, because it otherwise reads all pages to find the free ones; no call returns space while the database is open",
 		Open: openBbolt,
 	}
 }
@@ -63,12 +63,10 @@ func openBbolt(c Config) (Store, error) {
 	return &bboltStore{db: db, writers: c.Writers}, nil
 }
 
+// Apply shares a transaction among many writers, and with it the sync and the pages that
+// several of them change.
 func (s *bboltStore) Apply(b *Batch) error {
-	commit := s.db.Update
-	if b.Len() == 1 && s.writers > 1 {
-		commit = s.db.Batch
-	}
-	return commit(func(tx *bbolt.Tx) error {
+	return s.commit()(func(tx *bbolt.Tx) error {
 		bucket := tx.Bucket(bboltBucket)
 		for i := range b.Len() {
 			if err := bboltWrite(bucket, b.At(i)); err != nil {
@@ -77,6 +75,14 @@ func (s *bboltStore) Apply(b *Batch) error {
 		}
 		return nil
 	})
+}
+
+// commit returns the call that runs a write transaction.
+func (s *bboltStore) commit() func(fn func(tx *bbolt.Tx) error) error {
+	if s.writers > 1 {
+		return s.db.Batch
+	}
+	return s.db.Update
 }
 
 func bboltWrite(bucket *bbolt.Bucket, op Op) error {
@@ -135,11 +141,7 @@ func (r bboltReader) Scan(o ScanOptions, fn func(key, value []byte) error) error
 // Transact uses Batch for many writers, which shares one sync among them. Writers
 // never conflict: one transaction runs after the other.
 func (s *bboltStore) Transact(fn func(tx Txn) error) (conflicts int, err error) {
-	commit := s.db.Update
-	if s.writers > 1 {
-		commit = s.db.Batch
-	}
-	return 0, commit(func(tx *bbolt.Tx) error { return fn(bboltTxn{tx.Bucket(bboltBucket)}) })
+	return 0, s.commit()(func(tx *bbolt.Tx) error { return fn(bboltTxn{tx.Bucket(bboltBucket)}) })
 }
 
 // Backup copies the file.
