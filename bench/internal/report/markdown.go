@@ -244,6 +244,7 @@ func troubles(rec *comparison.Record) []workload.Result {
 			continue
 		}
 		seen[id] = true
+		r.Detail = corrected(r.Detail)
 		found = append(found, r)
 	}
 	return found

@@ -128,8 +128,18 @@ func (c results) answered(row Row, store string) bool {
 // isNeedless returns whether a job was skipped because its store cannot do what it measures,
 // or would repeat the plain store.
 func isNeedless(detail string) bool {
-	return strings.HasSuffix(detail, comparison.SameAsPlain) || strings.HasSuffix(detail, workload.NotOffered) ||
+	detail = corrected(detail)
+	return strings.HasSuffix(detail, comparison.SameAsPlain) || strings.HasSuffix(detail, workload.NotBound) ||
 		strings.HasSuffix(detail, workload.HasNone)
+}
+
+// notOffered is the text of older records for workload.NotBound. It is wrong for LMDB,
+// goleveldb and RocksDB, which have transactions.
+const notOffered = "the store offers no such transactions"
+
+// corrected returns the detail of a result in today's words.
+func corrected(detail string) string {
+	return strings.Replace(detail, notOffered, workload.NotBound, 1)
 }
 
 // A Score counts the verdicts of a record.

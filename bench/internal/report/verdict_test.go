@@ -58,7 +58,7 @@ func TestVerdict_APeerThatWasNotMeasuredLeavesTheTargetOpen(t *testing.T) {
 		{workload.Unavailable, "not built in", Skipped},
 		{workload.Skipped, "the variant does not separate values below 256 bytes: " + comparison.SameAsPlain, Met},
 		{workload.Skipped, comparison.LoadEnded + "killed", Met},
-		{workload.Skipped, "skipped: " + workload.NotOffered, Met},
+		{workload.Skipped, "skipped: " + workload.NotBound, Met}, {workload.Skipped, "skipped: " + notOffered, Met},
 		{workload.Killed, "", Met},
 	} {
 		peer := result("pebble", "get", "128", c.status, nil)
@@ -75,6 +75,16 @@ func TestVerdict_APeerThatWasNotMeasuredLeavesTheTargetOpen(t *testing.T) {
 	other := result("bbolt", "scan", "128", workload.OK, map[string]float64{"scan_ns": 1})
 	if l := lineOf(t, record(append(measured, other)...), "get", "128", "get_1_ns"); l.Verdict != Skipped {
 		t.Errorf("a peer without a job is %s, want skipped", l.Verdict)
+	}
+}
+
+func TestTroubles_OldRecordsSayThatTransactionsAreNotBound(t *testing.T) {
+	t.Parallel()
+	skipped := result("lmdb", "counter", "128", workload.Skipped, nil)
+	skipped.Detail = "skipped: " + notOffered
+	text := markdownOf(t, record(append(gets("stoat", 1), skipped)...))
+	if strings.Contains(text, notOffered) || !strings.Contains(text, workload.NotBound) {
+		t.Errorf("the report lacks %q:\n%s", workload.NotBound, text)
 	}
 }
 

@@ -31,7 +31,7 @@ func runCounter(r *Run) error {
 func (r *Run) count(s stores.Store) error {
 	t, ok := s.(stores.Transactor)
 	if !ok {
-		return fmt.Errorf("%w: %s", errSkipped, NotOffered)
+		return fmt.Errorf("%w: %s", errSkipped, NotBound)
 	}
 	var key Key
 	r.population.Keys.Put(&key, 0)

@@ -58,9 +58,9 @@ func statusOf(err error) Status {
 // errSkipped says that a workload cannot run here. The wrapping error says why.
 var errSkipped = errors.New("skipped")
 
-// NotOffered ends the reason of a job that a store skips because it lacks what
-// the workload needs.
-const NotOffered = "the store offers no such transactions"
+// NotBound ends the reason of a job that a store skips because the comparison makes no
+// transactions of that store that read and write.
+const NotBound = "this comparison binds no transactions of the store that read and write"
 
 // HasNone ends the reason of a job that a store skips because it lacks the feature
 // that the workload measures.
