@@ -27,6 +27,9 @@ type Options struct {
 	MapBytes int // the size of the map; the database cannot grow beyond it
 	Readers  int // the most open readers
 	NoSync   bool
+
+	// NoReadAhead advises the system to read only the pages that are asked for.
+	NoReadAhead bool
 }
 
 // An Env is an open environment with one database.
@@ -59,7 +62,10 @@ func (e *Env) open(dir string, o Options) error {
 	C.mdb_env_set_mapsize(e.env, C.size_t(o.MapBytes))
 	C.mdb_env_set_maxreaders(e.env, C.uint(o.Readers))
 	// A goroutine may change threads, so a reader must not belong to one.
-	flags := C.uint(C.MDB_NOTLS | C.MDB_NORDAHEAD)
+	flags := C.uint(C.MDB_NOTLS)
+	if o.NoReadAhead {
+		flags |= C.MDB_NORDAHEAD
+	}
 	if o.NoSync {
 		flags |= C.MDB_NOSYNC
 	}

@@ -98,6 +98,9 @@ type Config struct {
 
 	// Cold says that reads will find most data outside of memory.
 	Cold bool
+
+	// LimitedMemory says that the data may exceed the memory of the process.
+	LimitedMemory bool
 }
 
 // The sizes in bytes of caches and write buffers without a memory limit.

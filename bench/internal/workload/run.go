@@ -114,6 +114,7 @@ func (r *Run) config(sync bool, writers int) stores.Config {
 		Writers:       writers,
 	}
 	if limit := r.job.MemoryBytes; limit > 0 {
+		c.LimitedMemory = true
 		c.CacheBytes = min(c.CacheBytes, limit/2)
 		c.MemtableBytes = max(min(c.MemtableBytes, limit/16), stores.MemtableBytesMin)
 	}
