@@ -15,14 +15,17 @@ import (
 const commitKeys = 1 << 23
 
 // runCommit commits single keys durably from 1, 16 and 64 goroutines, and opens
-// the store again for each number of goroutines. At the end it checks that every
-// acknowledged key is present.
+// the store again for each number of goroutines. Before each it turns the log over.
+// At the end it checks that every acknowledged key is present.
 func runCommit(r *Run) error {
 	order, present := NewPermutation(commitKeys), NewBitset(commitKeys)
 	for _, writers := range []int{1, 16, 64} {
 		s, err := r.open(r.config(true, writers))
 		if err != nil {
 			return err
+		}
+		if err := r.turnLog(s); err != nil {
+			return errors.Join(err, s.Close())
 		}
 		first := present.Count()
 		n, err := r.commits(s, writers, first, order)
@@ -81,4 +84,39 @@ func (r *Run) commits(s stores.Store, writers int, first uint64, order Permutati
 	r.set(name+"_per_s", float64(ops)/elapsed.Seconds())
 	r.setQuantiles(name, "us", &histograms[0])
 	return ops, before.note(name+"_", p.UserBytes(ops))
+}
+
+const (
+	// turnedMemtables is how many memtables turnLog writes.
+	turnedMemtables = 3
+
+	// turnedKeys is the number of keys that turnLog writes again and again.
+	turnedKeys = 5000
+)
+
+// turnLog fills some memtables, deletes what it wrote, and waits until the store is
+// settled. A store that reuses its log files has none to reuse before its first flushes,
+// so it would be measured in its start-up.
+func (r *Run) turnLog(s stores.Store) error {
+	size := r.population.Values.Size
+	entry := KeySize + size
+	memtables := turnedMemtables * min(r.job.Scale, 1) * float64(r.config(true, 1).MemtableBytes)
+	b := stores.NewBatch(make([]byte, 0, turnedKeys*entry))
+	rounds := int(memtables) / (turnedKeys * entry)
+	for round := range rounds + 1 {
+		b.Reset()
+		for i := range turnedKeys {
+			key := fmt.Appendf(nil, "turned-%0*d", KeySize-len("turned-"), i)
+			if round == rounds {
+				b.Delete(key)
+			} else {
+				r.population.Values.Fill(b.Reserve(key, size), uint64(i), uint64(round))
+			}
+		}
+		if err := s.Apply(b); err != nil {
+			return fmt.Errorf("turn the log over: %w", err)
+		}
+	}
+	measure.WaitIdle(r.job.Dir, r.job.Pace.Quiet, r.job.Pace.Limit)
+	return nil
 }
