@@ -70,7 +70,7 @@ func missingNote(tables []Table) string {
 			if l.Missing == nil {
 				continue
 			}
-			lacks := t.Title + ": " + strings.Join(l.Missing, ", ")
+			lacks := t.Title + ": " + l.missingText()
 			if rowsOf[lacks] == nil {
 				order = append(order, lacks)
 			}
@@ -86,6 +86,14 @@ func missingNote(tables []Table) string {
 		text += fmt.Sprintf(" %s (%s).", lacks, where)
 	}
 	return text
+}
+
+// missingText names the peers that were not measured.
+func (l Line) missingText() string {
+	if l.Best < 0 && !slices.ContainsFunc(l.Cells, func(c Cell) bool { return !isOurs(c.Store) && c.failed() }) {
+		return "all peers"
+	}
+	return strings.Join(l.Missing, ", ")
 }
 
 // markdownMarks writes the notes of markNotes.
