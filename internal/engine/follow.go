@@ -32,7 +32,9 @@ func (e *Engine) recoverLog(state *manifest.State) error {
 	}
 	o := follow.Options{Store: e.Store, Manifest: e.Manifest, Log: e.Commits.LogOptions(), Group: e.Group, Report: e.o.Report,
 		HashSeed: state.HashSeed, MemtableSize: e.o.MemtableSize, Every: e.o.FollowEvery,
-		Settings: e.Settings.Follow, Spaces: e.Spaces.Followed}
+		Settings: func(table []*manifest.Keyspace) {
+			e.Settings.Follow(table, e.Store.OldestSnapshot(), e.Store.Visible())
+		}, Spaces: e.Spaces.Followed}
 	if e.Keys != nil {
 		o.Reload = e.Keys.Reload
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"sync/atomic"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/manifest"
@@ -123,6 +124,9 @@ type Table struct{ current atomic.Pointer[version] }
 type version struct {
 	first  Settings // of the default keyspace
 	others map[uint32]*Settings
+	// forgotten has the newest version whose readers may see a keyspace, by number. Only
+	// keyspaces of others are in it that the manifest does not have any more.
+	forgotten map[uint32]base.SeqNum
 	// versions is the greatest NumVersions.
 	versions int
 }
@@ -131,19 +135,28 @@ type version struct {
 // number, the default keyspace first.
 func (t *Table) Set(keyspaces []*manifest.Keyspace) { t.current.Store(versionOf(keyspaces)) }
 
-// Follow is Set in a database that follows another process. It keeps the settings of
-// keyspaces that the other process has forgotten: readers of older versions see them. One
-// caller at a time.
-func (t *Table) Follow(keyspaces []*manifest.Keyspace) {
-	v := versionOf(keyspaces)
-	for number, s := range t.current.Load().others {
-		if v.others[number] == nil {
-			v.others[number] = s
+// Follow is Set in a database that follows another process. The other process does not know
+// the readers here. So Follow keeps the settings of keyspaces that it has forgotten while a
+// reader may see them. Readers have versions from oldest to newest. One caller at a time.
+func (t *Table) Follow(keyspaces []*manifest.Keyspace, oldest, newest base.SeqNum) {
+	old, v := t.current.Load(), versionOf(keyspaces)
+	v.forgotten = map[uint32]base.SeqNum{}
+	for number, s := range old.others {
+		if v.others[number] != nil {
+			continue
+		}
+		last, ok := old.forgotten[number]
+		if !ok {
+			last = newest
+		}
+		if last >= oldest {
+			v.others[number], v.forgotten[number] = s, last
 		}
 	}
 	t.current.Store(v)
 }
 
+// versionOf returns the settings from keyspaces.
 func versionOf(keyspaces []*manifest.Keyspace) *version {
 	v := &version{first: Resolve(&keyspaces[0].Settings), others: make(map[uint32]*Settings, len(keyspaces)-1)}
 	v.versions = v.first.NumVersions

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/manifest"
 )
@@ -70,6 +71,34 @@ func TestTable_OfEachKeyspace(t *testing.T) {
 	table.Set([]*manifest.Keyspace{{}, {Number: 8, Settings: manifest.Settings{NumVersions: 4}}})
 	if table.Of(8).NumVersions != 4 || table.Of(7).NumVersions != 1 || before.NumVersions != 9 {
 		t.Errorf("after a change: %+v, %+v, and before it %+v", table.Of(8), table.Of(7), before)
+	}
+}
+
+func TestFollow_ForgottenKeyspacesHaveTheirSettingsWhileReadersSeeThem(t *testing.T) {
+	t.Parallel()
+	var table Table
+	first, seventh := &manifest.Keyspace{}, &manifest.Keyspace{Number: 7, Settings: manifest.Settings{NumVersions: 9}}
+	table.Set([]*manifest.Keyspace{first, seventh})
+	for i, c := range []struct {
+		keyspaces      []*manifest.Keyspace
+		oldest, newest base.SeqNum
+		want           int
+	}{
+		{[]*manifest.Keyspace{first, seventh}, 10, 20, 9},
+		{[]*manifest.Keyspace{first}, 10, 20, 9},
+		{[]*manifest.Keyspace{first}, 20, 30, 9},
+		{[]*manifest.Keyspace{first}, 21, 40, 1},
+		{[]*manifest.Keyspace{first, seventh}, 40, 40, 9}, // the edit that forgot it is lost
+		{[]*manifest.Keyspace{first}, 40, 40, 9},
+		{[]*manifest.Keyspace{first}, 41, 41, 1},
+	} {
+		table.Follow(c.keyspaces, c.oldest, c.newest)
+		if got := table.Of(7).NumVersions; got != c.want {
+			t.Errorf("step %d: the keyspace keeps %d versions, want %d", i, got, c.want)
+		}
+	}
+	if n := len(table.current.Load().others); n != 0 {
+		t.Errorf("settings of %d keyspaces are left", n)
 	}
 }
 

@@ -160,7 +160,8 @@ func (r *Registry) Open(name string, change Change, readOnly error) (*Handle, er
 // Followed takes over the table of keyspaces that another process has written. Readers do
 // not see it yet: Followed only raises the discard points, so that no reader reads below
 // them. The caller calls shown when readers see the table. Readers of versions from on then
-// find nothing in a keyspace that was dropped.
+// find nothing in a keyspace that was dropped. Followed takes defining, and shown gives it
+// back: handles never differ from the state that readers see.
 func (r *Registry) Followed(table []*manifest.Keyspace) (shown func(from base.SeqNum)) {
 	r.defining.Lock()
 	handles := r.handlesLocked()
@@ -170,7 +171,6 @@ func (r *Registry) Followed(table []*manifest.Keyspace) (shown func(from base.Se
 			h.Gate.Raise(k.Settings.DiscardBelow)
 		}
 	}
-	// Until shown, the state has another table than the handles: Open waits.
 	return func(from base.SeqNum) {
 		defer r.defining.Unlock()
 		r.shownLocked(table, from)
@@ -212,12 +212,6 @@ func (r *Registry) All(begin func() error) ([]*Handle, error) {
 		return nil, err
 	}
 	all := slices.Collect(maps.Values(handles))
-	// The snapshot of a follower may see keyspaces that shown has not added yet.
-	for _, k := range r.o.Store.State().Keyspaces {
-		if h := handles[k.Name]; k.Number != 0 && !k.Dropping && (h == nil || h.Space.Number() != k.Number) {
-			all = append(all, newHandle(k))
-		}
-	}
 	slices.SortFunc(all, func(a, b *Handle) int { return cmp.Compare(a.Space.Number(), b.Space.Number()) })
 	return all, nil
 }
@@ -245,14 +239,9 @@ func (r *Registry) handlesLocked() map[string]*Handle {
 
 // addLocked adds the handle of k. The caller holds defining.
 func (r *Registry) addLocked(k *manifest.Keyspace) *Handle {
-	h := newHandle(k)
-	r.defining.handles[k.Name] = h
-	return h
-}
-
-func newHandle(k *manifest.Keyspace) *Handle {
 	h := &Handle{Name: k.Name, Space: keyspace.New(k.Number)}
 	h.set(&k.Settings)
+	r.defining.handles[k.Name] = h
 	return h
 }
 
