@@ -15,8 +15,8 @@ import (
 // writes it. One goroutine uses it.
 //
 // It takes an edit over as soon as the edit verifies. If the writer's sync of that edit
-// fails, the next writer may not have the edit. Then FlushedSeq may go back, and a file
-// number may get another salt.
+// fails, the next writer may not have the edit, and appends others in its place. Next then
+// reads the file anew. FlushedSeq may go back, and a file number may get another salt.
 type following struct {
 	number uint64
 	salt   uint64 // in the header
@@ -62,6 +62,11 @@ func (s *Store) Next() (State, bool, error) {
 		return f.state, changed, s.wrap("follow", f.number, err)
 	}
 	superseded, err := s.superseded()
+	if err == nil && !superseded {
+		var kept bool
+		kept, err = f.r.Kept()
+		superseded = !kept
+	}
 	if err != nil || !superseded {
 		return f.state, changed, err
 	}

@@ -66,3 +66,35 @@ func TestFollow_ReturnsEachRecordOnceItIsWritten(t *testing.T) {
 		t.Errorf("%d records are missing", len(want))
 	}
 }
+
+func TestKept_NoticesThatTheLastFrameIsAnotherOne(t *testing.T) {
+	t.Parallel()
+	const salt = 77
+	build := func(payload string) (frames []byte, at int64) {
+		b := NewBuilder(salt, MaxPayload, nil)
+		b.Record([]byte(payload), 0)
+		return b.Sealed()
+	}
+	frames, at := build("the sync of this record fails")
+	file := &growing{all: append(make([]byte, at), frames...), written: int(at)}
+	r := NewReader(file, int64(len(file.all)), salt, nil)
+	r.Follow()
+	check := func(what string, want bool) {
+		t.Helper()
+		if kept, err := r.Kept(); err != nil || kept != want {
+			t.Errorf("%s: kept %t, %v", what, kept, err)
+		}
+	}
+	check("before the first frame", true)
+	file.written = len(file.all)
+	if _, err := r.NextRecord(); err != nil {
+		t.Fatal(err)
+	}
+	check("the frame was read", true)
+	file.written = int(at)
+	check("the frame is lost", false)
+	frames, _ = build("another record in its place..")
+	copy(file.all[at:], frames)
+	file.written = len(file.all)
+	check("another frame is there", false)
+}

@@ -27,6 +27,7 @@ type Reader struct {
 
 	offset int64  // of the next frame
 	chain  uint64 // checksum of the last frame
+	last   int64  // where the last frame starts, 0 if Next has returned none
 
 	window    []byte // bytes of the file from windowOff on
 	windowOff int64
@@ -83,6 +84,19 @@ func (r *Reader) Offset() int64 { return r.offset }
 // Chain returns the checksum of the last frame.
 func (r *Reader) Chain() uint64 { return r.chain }
 
+// Kept reports whether the file still has the last frame that Next returned. A live file may
+// lose a frame whose sync failed, and another process then writes others in its place.
+func (r *Reader) Kept() (bool, error) {
+	if r.last == 0 {
+		return true, nil
+	}
+	var b [8]byte // the checksum comes first
+	if n, err := r.src.ReadAt(b[:], r.last); n < len(b) {
+		return false, shortRead(r.last, n, len(b), err)
+	}
+	return binary.LittleEndian.Uint64(b[:]) == r.chain, nil
+}
+
 // Torn describes, after io.EOF, why Offset has no frame. It is nil if the file
 // has no room for another one. Only a caller that knows that a frame must be
 // there treats it as an error.
@@ -113,7 +127,7 @@ func (r *Reader) Next() (Frame, error) {
 	case f.Chain != r.chain:
 		err = base.Corrupt(f.Offset, "frame chain", hex(f.Chain), hex(r.chain))
 	default:
-		r.offset, r.chain = f.End, f.Checksum
+		r.offset, r.chain, r.last = f.End, f.Checksum, f.Offset
 		r.claimed = max(r.claimed, f.Durable)
 		return f, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/faultfs"
@@ -420,4 +421,42 @@ func TestFollower_ASnapshotOfADroppedKeyspaceKeepsItsData(t *testing.T) {
 	testkit.Must(t, f.Refresh(t.Context()))
 	testkit.Must(t, snapshot.View(read))
 	testkit.WantError(t, "a read after the drop", f.View(read), stoat.ErrNoKeyspace)
+}
+
+// The sync of an edit fails after a follower has read it, and the system drops the page. The next
+// writer appends other edits in its place, to the same file.
+func TestFollower_GoesOnAfterAnEditThatIsLost(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	faults := faultfs.New(disk)
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults})
+	testkit.Must(t, err)
+	set(t, db, "a", "1")
+	testkit.Must(t, db.Sync())
+	path := disk.Join(testkit.Dir, manifest.FileName(1))
+	before, err := testkit.ReadFile(disk, path)
+	testkit.Must(t, err)
+	f := follow(t, disk)
+	lost := strings.Repeat("lost", 10) // longer than the next edit
+	keyspace(t, db, lost)
+	testkit.Must(t, f.Refresh(t.Context()))
+	_, err = f.Keyspace(lost, nil)
+	testkit.Must(t, err)
+
+	faults.Add(faultfs.Rule{Op: vfs.OpAny, Forever: true, Sync: vfs.SyncNotTried})
+	_ = db.Close() // it fails
+	file, err := disk.OpenReadWrite(path, vfs.CatManifest)
+	testkit.Must(t, err)
+	_, err = file.WriteAt(before, 0)
+	testkit.Must(t, errors.Join(err, file.Close()))
+	db = testkit.OpenOn(t, disk, nil)
+	set(t, db, "a", "2")
+	testkit.Must(t, f.Refresh(t.Context()))
+	wantKey(t, f, "a", "2")
+	_, err = f.Keyspace(lost, nil)
+	testkit.WantError(t, "the lost keyspace", err, stoat.ErrNoKeyspace)
+	if _, err := disk.Stat(path); err != nil {
+		t.Errorf("the next writer has replaced the manifest: %v", err)
+	}
+	testkit.Must(t, db.Close())
 }
