@@ -21,9 +21,9 @@ void lmdb_reader_close(lmdb_reader *r) {
 int lmdb_reader_get(lmdb_reader *r, const char *key, size_t n) {
 	int rc = mdb_txn_renew(r->txn);
 	if (rc) return rc;
-	r->keys[0].mv_data = (void *)key;
-	r->keys[0].mv_size = n;
-	return mdb_get(r->txn, r->dbi, &r->keys[0], &r->vals[0]);
+	r->key.mv_data = (void *)key;
+	r->key.mv_size = n;
+	return mdb_get(r->txn, r->dbi, &r->key, &r->val);
 }
 
 int lmdb_reader_seek(lmdb_reader *r, const char *key, size_t n) {
@@ -31,17 +31,13 @@ int lmdb_reader_seek(lmdb_reader *r, const char *key, size_t n) {
 	if (rc) return rc;
 	rc = mdb_cursor_renew(r->txn, r->cursor);
 	if (rc) return rc;
-	r->keys[0].mv_data = (void *)key;
-	r->keys[0].mv_size = n;
-	return mdb_cursor_get(r->cursor, &r->keys[0], &r->vals[0], n ? MDB_SET_RANGE : MDB_FIRST);
+	r->key.mv_data = (void *)key;
+	r->key.mv_size = n;
+	return mdb_cursor_get(r->cursor, &r->key, &r->val, n ? MDB_SET_RANGE : MDB_FIRST);
 }
 
-int lmdb_reader_fill(lmdb_reader *r, int max) {
-	for (r->n = 0; r->n < max && r->n < LMDB_ENTRIES; r->n++) {
-		int rc = mdb_cursor_get(r->cursor, &r->keys[r->n], &r->vals[r->n], MDB_NEXT);
-		if (rc) return rc == MDB_NOTFOUND ? 0 : rc;
-	}
-	return 0;
+int lmdb_reader_next(lmdb_reader *r) {
+	return mdb_cursor_get(r->cursor, &r->key, &r->val, MDB_NEXT);
 }
 
 void lmdb_reader_end(lmdb_reader *r) { mdb_txn_reset(r->txn); }

@@ -9,31 +9,24 @@
 #include <lmdb.h>
 #include <stdlib.h>
 
-// LMDB_ENTRIES is the most entries that one call reads.
-#define LMDB_ENTRIES 64
-
 // A lmdb_reader is the read transaction of one goroutine, reset between queries,
-// with a cursor and the entries of the last call. It is in C memory, so that a
-// call passes one pointer.
+// with a cursor and the current entry. It is in C memory, so that a call passes
+// one pointer.
 typedef struct {
 	MDB_txn *txn;
 	MDB_cursor *cursor;
 	MDB_dbi dbi;
-	int n; // entries in keys and vals
-	MDB_val keys[LMDB_ENTRIES], vals[LMDB_ENTRIES];
+	MDB_val key, val;
 } lmdb_reader;
 
 int lmdb_reader_open(MDB_env *env, MDB_dbi dbi, lmdb_reader *r);
 void lmdb_reader_close(lmdb_reader *r);
 
-// lmdb_reader_get and lmdb_reader_seek begin a query with one entry, and
-// lmdb_reader_end ends it. They return LMDB's codes, such as MDB_NOTFOUND.
+// lmdb_reader_get and lmdb_reader_seek begin a query, and lmdb_reader_end ends
+// it. They return LMDB's codes, such as MDB_NOTFOUND.
 int lmdb_reader_get(lmdb_reader *r, const char *key, size_t n);
 int lmdb_reader_seek(lmdb_reader *r, const char *key, size_t n);
-
-// lmdb_reader_fill reads the next entries, as many as max. It reads fewer at the
-// end, and then returns 0 too.
-int lmdb_reader_fill(lmdb_reader *r, int max);
+int lmdb_reader_next(lmdb_reader *r);
 void lmdb_reader_end(lmdb_reader *r);
 
 int lmdb_put(MDB_txn *txn, MDB_dbi dbi, const char *k, size_t kn, const char *v, size_t vn);

@@ -9,7 +9,7 @@ package lmdb
 #cgo nocallback lmdb_reader_get
 #cgo noescape lmdb_reader_seek
 #cgo nocallback lmdb_reader_seek
-#cgo nocallback lmdb_reader_fill
+#cgo nocallback lmdb_reader_next
 #cgo nocallback lmdb_reader_end
 */
 import "C"
@@ -39,22 +39,15 @@ func (r Reader) Get(key []byte) (bool, error) {
 	return found("get", C.lmdb_reader_get(r.c, k, n))
 }
 
-// Seek reads the first entry at or after key, and returns whether there is one. An
-// empty key means the first entry of all.
+// Seek moves to the first entry at or after key, and returns whether there is
+// one. An empty key means the first entry of all.
 func (r Reader) Seek(key []byte) (bool, error) {
 	k, n := lent(key)
 	return found("seek", C.lmdb_reader_seek(r.c, k, n))
 }
 
-// FillMax is the most entries of a Fill.
-const FillMax = C.LMDB_ENTRIES
-
-// Fill reads up to most of the next entries in one call into C, at most FillMax. It
-// returns how many there are: none at the end.
-func (r Reader) Fill(most int) (int, error) {
-	err := asError("next", C.lmdb_reader_fill(r.c, C.int(min(most, FillMax))))
-	return int(r.c.n), err
-}
+// Next moves to the next entry, and returns whether there is one.
+func (r Reader) Next() (bool, error) { return found("next", C.lmdb_reader_next(r.c)) }
 
 // End ends a query.
 func (r Reader) End() { C.lmdb_reader_end(r.c) }
@@ -66,11 +59,11 @@ func found(what string, rc C.int) (bool, error) {
 	return rc == 0, asError(what, rc)
 }
 
-// Key returns the key of the i-th entry that the last call read, from 0.
-func (r Reader) Key(i int) []byte { return borrowed(r.c.keys[i]) }
+// Key returns the key of the current entry.
+func (r Reader) Key() []byte { return borrowed(r.c.key) }
 
-// Value returns the value of the i-th entry that the last call read.
-func (r Reader) Value(i int) []byte { return borrowed(r.c.vals[i]) }
+// Value returns the value of the current entry.
+func (r Reader) Value() []byte { return borrowed(r.c.val) }
 
 // borrowed returns a slice of bytes in the map.
 func borrowed(v C.MDB_val) []byte { return unsafe.Slice((*byte)(v.mv_data), int(v.mv_size)) }

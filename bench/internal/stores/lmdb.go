@@ -13,7 +13,7 @@ func lmdbInfo() Info {
 		Name:    "lmdb",
 		Version: lmdb.Version,
 		Options: "map of 256 GiB, 1024 readers, NOTLS; NORDAHEAD under a memory limit, as its documentation recommends for data larger than memory; " +
-			"NOSYNC if the workload does not sync; a reset read transaction per reader; one cgo call per 64 entries of a scan; " +
+			"NOSYNC if the workload does not sync; a reset read transaction per reader; one cgo call per entry of a scan; " +
 			"no call returns space while the database is open",
 		Open: openLmdb,
 	}
@@ -81,38 +81,24 @@ func (l lmdbReader) Get(key []byte, fn func([]byte) error) (bool, error) {
 	if !found || err != nil {
 		return false, err
 	}
-	return true, fn(l.r.Value(0))
+	return true, fn(l.r.Value())
 }
 
 func (l lmdbReader) Scan(o ScanOptions, fn func(key, value []byte) error) error {
 	ok, err := l.r.Seek(o.From)
 	defer l.r.End()
-	if !ok {
-		return err
-	}
 	left := o.Limit
-	for n := 1; n > 0 && err == nil; n, err = l.r.Fill(fillOf(left)) {
-		for i := range n {
-			var value []byte
-			if !o.KeysOnly {
-				value = l.r.Value(i)
-			}
-			if err := fn(l.r.Key(i), value); err != nil {
-				return err
-			}
-			if left--; left == 0 {
-				return nil
-			}
+	for ; ok && err == nil; ok, err = l.r.Next() {
+		var value []byte
+		if !o.KeysOnly {
+			value = l.r.Value()
+		}
+		if err := fn(l.r.Key(), value); err != nil {
+			return err
+		}
+		if left--; left == 0 {
+			return nil
 		}
 	}
 	return err
-}
-
-// fillOf returns how many entries a scan asks for that may pass on left more. A scan
-// without a limit has counted below zero.
-func fillOf(left int) int {
-	if left < 0 {
-		return lmdb.FillMax
-	}
-	return left
 }
