@@ -63,8 +63,26 @@ type listing struct {
 	data      string // the name of some numbered file, or empty
 }
 
+// listTries is how often list reads a directory that has data, but no manifest.
+const listTries = 5
+
 // list reads the directory. A missing directory counts as empty.
-func list(fs vfs.FS, dir string) (listing, error) {
+//
+// Another process may replace the manifest meanwhile. The system reads a large directory in
+// pieces: it may read the piece of the new name before the rename, and that of the old name
+// after the removal. So list reads a directory with data, but without a manifest, again.
+func list(fs vfs.FS, dir string) (l listing, err error) {
+	for range listTries {
+		l, err = listOnce(fs, dir)
+		if err != nil || len(l.manifests) > 0 || l.data == "" {
+			break
+		}
+	}
+	return l, err
+}
+
+// listOnce is list for a directory that no other process changes.
+func listOnce(fs vfs.FS, dir string) (listing, error) {
 	var l listing
 	names, err := fs.List(dir)
 	if err != nil && !errors.Is(err, vfs.ErrNotExist) {

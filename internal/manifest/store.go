@@ -70,7 +70,7 @@ func Create(fs vfs.FS, dir string, state State, random func() uint64, seal recor
 // CreateFor is Create for a database that is complete but for its manifest: the directory
 // has the files of state, and their names are durable.
 func CreateFor(fs vfs.FS, dir string, state State, random func() uint64, seal record.Sealer) (*Store, error) {
-	l, err := list(fs, dir)
+	l, err := listOnce(fs, dir)
 	if err != nil {
 		return nil, err
 	}

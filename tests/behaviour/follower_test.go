@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -459,4 +460,39 @@ func TestFollower_GoesOnAfterAnEditThatIsLost(t *testing.T) {
 		t.Errorf("the next writer has replaced the manifest: %v", err)
 	}
 	testkit.Must(t, db.Close())
+}
+
+// A pieces is a disk whose listing number n lacks manifests: the old one was removed before its
+// piece of the directory was read, and the new one came into a piece that was read before.
+type pieces struct {
+	vfs.FS
+	n int
+}
+
+func (p *pieces) List(dir string) ([]string, error) {
+	names, err := p.FS.List(dir)
+	if p.n--; p.n == 0 {
+		names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "MANIFEST-") })
+	}
+	return names, err
+}
+
+func TestFollower_OpensWhileItsWriterReplacesTheManifest(t *testing.T) {
+	t.Parallel()
+	disk, db := newWriter(t)
+	set(t, db, "a", "1")
+	for n, listed := 1, true; listed; n++ {
+		fs := &pieces{disk, n}
+		f, err := stoat.OpenFollower(testkit.Dir, &stoat.Options{FS: fs, FollowEvery: -1})
+		if err != nil {
+			t.Fatalf("listing %d: %v", n, err)
+		}
+		report, err := f.Check(t.Context(), stoat.CheckOptions{})
+		testkit.Must(t, err)
+		if len(report.Problems) > 0 {
+			t.Errorf("listing %d: %v", n, report.Problems)
+		}
+		testkit.Must(t, f.Close())
+		listed = fs.n <= 0
+	}
 }
