@@ -61,7 +61,7 @@ type Follower struct {
 	o     Options
 	store *state.Store
 
-	mu lock.Mutex[lock.Following] // held during a refresh
+	mu *work.Lock[lock.Following] // held during a refresh
 	// Guarded by mu.
 
 	next manifest.State // the newest one that was read
@@ -91,7 +91,7 @@ type quiet struct {
 
 // New returns the follower of a store that shows state, without what the log has.
 func New(o Options, s manifest.State) *Follower {
-	return &Follower{o: o, store: o.Store, next: s, pending: true, wait: o.Every}
+	return &Follower{o: o, store: o.Store, mu: work.NewLock[lock.Following](), next: s, pending: true, wait: o.Every}
 }
 
 // Refresh shows readers everything that the files have at the time of the call.
@@ -124,15 +124,19 @@ func (f *Follower) Still(fn func() error) error {
 
 // refresh is Refresh, and reports whether there was anything new.
 func (f *Follower) refresh(ctx context.Context) (changed bool, err error) {
-	f.mu.Lock()
+	if !f.mu.LockUntil(ctx.Done()) {
+		return false, ctx.Err()
+	}
 	defer f.mu.Unlock()
 	for try := 0; ; {
 		if err := errors.Join(ctx.Err(), f.o.Group.Err()); err != nil {
 			return changed, err
 		}
-		some, more, err := f.roundLocked()
+		some, more, err := f.roundLocked(ctx)
 		changed = changed || some
 		switch {
+		case err == errInterrupted:
+			continue
 		case err == nil && !more:
 			var again bool
 			if again, err = f.lookForDamageLocked(changed); !again {
@@ -169,6 +173,9 @@ func (f *Follower) Close() {
 	}
 }
 
+// errInterrupted says that the context is done, or that the database is being closed.
+var errInterrupted = errors.New("interrupted")
+
 // errBehind says that the writer frees the log before the follower has read it.
 var errBehind = behindError{}
 
@@ -191,12 +198,16 @@ func (f *Follower) recoverLocked(ctx context.Context, try int, err error) error 
 }
 
 // roundLocked reads the log and the manifest once. It reports whether readers see more than
-// before, and whether there may be more to read.
-func (f *Follower) roundLocked() (changed, more bool, err error) {
+// before, and whether there may be more to read. After errInterrupted, the next round goes on
+// in the log where this one has stopped.
+func (f *Follower) roundLocked(ctx context.Context) (changed, more bool, err error) {
 	if f.log == nil {
 		f.beginLocked()
 	}
-	ended, logErr := f.readLogLocked()
+	ended, logErr := f.readLogLocked(ctx)
+	if logErr == errInterrupted {
+		return false, true, errInterrupted
+	}
 	next, edited, err := f.o.Manifest.Next()
 	f.next, f.pending = next, f.pending || edited
 	if err == nil {
@@ -254,7 +265,7 @@ func (f *Follower) abandonLocked() {
 
 // readLogLocked applies what the log has. It reports whether that was all. Readers see
 // nothing of it yet.
-func (f *Follower) readLogLocked() (ended bool, err error) {
+func (f *Follower) readLogLocked(ctx context.Context) (ended bool, err error) {
 	for bytes := 0; bytes < roundBytes || f.private; {
 		encoded, err := f.log.Next()
 		if err == io.EOF {
@@ -267,8 +278,8 @@ func (f *Follower) readLogLocked() (ended bool, err error) {
 		if err := f.applyLocked(encoded); err != nil {
 			return false, err
 		}
-		if f.o.Group.Err() != nil {
-			return false, work.ErrStopped
+		if ctx.Err() != nil || f.o.Group.Err() != nil {
+			return false, errInterrupted
 		}
 	}
 	return false, nil

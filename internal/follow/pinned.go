@@ -40,7 +40,9 @@ func (f *Follower) Pin(ctx context.Context, fs vfs.FS) (*Pinned, error) {
 
 // PinAll is Pin with the memtables. First it looks for damage where more should come.
 func (f *Follower) PinAll(ctx context.Context, fs vfs.FS) (*Pinned, error) {
-	f.mu.Lock()
+	if !f.mu.LockUntil(ctx.Done()) {
+		return nil, ctx.Err()
+	}
 	f.quiet.after = 0
 	f.mu.Unlock()
 	return f.pin(ctx, fs, f.holdAll)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/manifest"
@@ -287,6 +288,77 @@ func TestFollower_ReadFailuresDoNotStick(t *testing.T) {
 		testkit.Must(t, f.Refresh(t.Context()))
 		wantKey(t, f, "key", kind.String())
 	}
+}
+
+func TestFollower_RefreshEndsWithItsContextAndTheNextOneGoesOn(t *testing.T) {
+	t.Parallel()
+	const commits, most, slack = 100, 6, 3
+	disk := memfs.New()
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
+	testkit.Must(t, err)
+	faults := faultfs.New(disk)
+	watched := &testkit.WatchedLog{FS: faults}
+	f := follow(t, watched)
+	for i := range commits {
+		set(t, db, fmt.Sprint(i), strings.Repeat("v", 30_000))
+	}
+	faults.Add(faultfs.Rule{Op: vfs.OpRead, Category: vfs.CatLog}) // so it reads the log anew
+	for tries := 0; ; tries++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		reads := 0
+		watched.Read = func(string) {
+			if reads++; reads == most {
+				cancel()
+			}
+		}
+		err := f.Refresh(ctx)
+		cancel()
+		if tries > 0 && err == nil {
+			break
+		}
+		testkit.WantError(t, "Refresh", err, context.Canceled)
+		if reads > most+slack { // it ends with a commit
+			t.Errorf("Refresh goes on for %d reads", reads-most)
+		}
+		if tries == commits {
+			t.Fatal("Refresh begins anew")
+		}
+	}
+	watched.Read = nil
+	for i := range commits {
+		wantKey(t, f, fmt.Sprint(i), strings.Repeat("v", 30_000))
+	}
+	testkit.MustBeSound(t, f)
+	testkit.Must(t, db.Close())
+}
+
+func TestFollower_RefreshThatWaitsForAnotherEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	disk, db := newWriter(t)
+	watched := &testkit.WatchedLog{FS: disk}
+	f := follow(t, watched)
+	set(t, db, "a", "1")
+	reading, goOn, first := make(chan struct{}), make(chan struct{}), make(chan error)
+	watched.Read = func(string) {
+		watched.Read = nil
+		close(reading)
+		<-goOn
+	}
+	go func() { first <- f.Refresh(t.Context()) }()
+	<-reading
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+	defer cancel()
+	second := make(chan error, 1)
+	go func() { second <- f.Refresh(ctx) }()
+	select {
+	case err := <-second:
+		testkit.WantError(t, "Refresh", err, context.DeadlineExceeded)
+	case <-time.After(10 * time.Second):
+		t.Error("Refresh ignores its context")
+	}
+	close(goOn)
+	testkit.Must(t, <-first)
+	wantKey(t, f, "a", "1")
 }
 
 // wantOpeningFindsDamage demands that OpenFollower finds a byte that is damaged meanwhile.
