@@ -149,9 +149,12 @@ func (d *DB) BeginContext(ctx context.Context, mode Mode) (Txn, error) {
 // buffered commits included.
 //
 // In a follower, these are the commits of the writer, which transactions of the follower
-// then see. Another read-only database cannot write to the device. If its last writer died
-// before it closed the database, the last commits may be only in the memory of the system.
-// Sync then returns ErrReadOnly.
+// then see. A follower does not know that a sync of the writer has failed. The system may
+// then take lost pages for written: Sync returns nil, although a power cut takes commits back.
+//
+// Another read-only database cannot write to the device. If its last writer died before it
+// closed the database, the last commits may be only in the memory of the system. Sync then
+// returns ErrReadOnly.
 func (d *DB) Sync() error { return d.SyncContext(context.Background()) }
 
 // SyncContext is Sync with a context. Once ctx is done, it returns the error of

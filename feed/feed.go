@@ -21,7 +21,9 @@ type Options struct {
 	Prefix []byte
 	// Buffered delivers buffered commits at once. A power cut may take such a commit
 	// back, and another commit then gets its version. Without Buffered, the feed syncs
-	// the log before it delivers a commit that may not be durable.
+	// the log before it delivers a commit that may not be durable. A follower
+	// does not know that a sync of the writer has failed. Its feed may then deliver commits
+	// that a power cut takes back.
 	Buffered bool
 }
 
