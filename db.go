@@ -56,7 +56,7 @@ func (d *DB) ViewContext(ctx context.Context, fn func(tx Txn) error) error {
 
 // Update runs fn in a read-write transaction, and commits the transaction if fn
 // returns nil. If fn returns an error, Update writes nothing and returns that
-// error.
+// error. fn must not end the transaction itself: what it commits stays.
 //
 // Update returns ErrConflict when the commit meets a conflict. The caller may then run
 // the update again, or leave that to the option Retries. Without it, fn runs once.

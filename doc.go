@@ -1,7 +1,7 @@
 // Package stoat is an embedded, persistent, transactional key-value store.
 //
-// A database is a directory. One process opens it at a time, and all goroutines of
-// the process may use it. OpenFollower lets other processes read it meanwhile. With
+// A database is a directory. One process at a time may open it to write, and all
+// goroutines of the process may use it. OpenFollower lets other processes read it meanwhile. With
 // Options.ReadOnly, several processes may read it, and keep writers out.
 //
 //	db, err := stoat.Open(dir, nil)
@@ -45,11 +45,18 @@
 //
 // # Batches and snapshots
 //
-// DB.NewBatch collects writes without reading anything. It loads any amount of data in
-// bounded memory, as one commit or in pieces. DB.Snapshot returns a state that any
-// goroutine may read for as long as it likes.
+// DB.NewBatch collects writes without reading anything. With BatchOptions.Pieces, it loads any
+// amount of data in bounded memory. Without, it is one commit of at most BatchOptions.Size
+// bytes; DB.Ingest and DB.BulkLoad write more as one commit. DB.Snapshot returns a state that
+// any goroutine may read for as long as it likes.
 //
 // Package sequence gives out numbers, and package keyfs shows keys as files.
+//
+// # Keys
+//
+// Keys are strings of bytes, in the order of bytes.Compare. So a program encodes integers with
+// a fixed width and the highest byte first. A nil bound of a range is no bound. A range whose
+// upper bound is not above the lower one is empty. All keys begin with an empty prefix.
 //
 // # Keyspaces
 //
@@ -89,8 +96,12 @@
 // the caller closes the database and opens it again. A transaction whose commit
 // returned ErrFailed is then there as a whole or not at all.
 //
-// After any other error of a commit, nothing was written. The caller can run the
-// transaction again; after ErrNoSpace, once the disk has space again.
+// DB.Close also returns ErrFailed then. To learn whether the transaction is there, open the
+// database and read one of its keys.
+//
+// After any other error of Txn.Commit, nothing was written. A batch in pieces keeps those that
+// it committed before. The caller can run the transaction again. After ErrNoSpace, free disk
+// space first.
 //
 // # Deleting much
 //
@@ -134,17 +145,18 @@
 //
 // Options.FS takes any file system of package vfs. Package vfs/memfs keeps a database
 // in memory and simulates power cuts. Package vfs/faultfs makes chosen calls fail.
-// Options.Clock lets a test set the time of expiry.
+// Options.Clock lets a test control the clock that decides expiry.
 //
 // # Misuse
 //
-// Misuse returns an error that errors.Is recognises, and never panics. An empty key
+// Misuse of an open database and of its transactions returns an error that errors.Is
+// recognises, and does not panic. The methods of a nil or zero DB, Snapshot or Keyspace panic.
+// An empty key
 // returns ErrEmptyKey, and an argument without meaning returns ErrInvalid. A
 // transaction or an iterator that has ended returns ErrTxnDone.
 //
-// The caller must not end a transaction while other goroutines use it. The end
-// closes or refuses the iterators that those goroutines open. The memory that they
-// are about to read may be gone, and the race detector reports such a use.
+// The caller must not end a transaction while other goroutines use it. Otherwise they may read
+// memory that is gone. The race detector reports such a use.
 //
 // # Borrowed bytes
 //

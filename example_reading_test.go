@@ -59,6 +59,9 @@ func ExampleTxn_Loop() {
 		for key, value := range tx.Loop(stoat.IterOptions{Reverse: true, Upper: []byte("pear")}) {
 			fmt.Printf("%s costs %s\n", key, value)
 		}
+		if err := tx.Err(); err != nil { // the next loop clears it
+			return err
+		}
 		for key := range tx.Loop(stoat.IterOptions{KeysOnly: true, Prefix: []byte("a")}) {
 			fmt.Printf("%s begins with a\n", key)
 		}

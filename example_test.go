@@ -70,7 +70,7 @@ func ExampleDB() {
 		log.Fatal(err)
 	}
 
-	// A snapshot: it never blocks and is never blocked.
+	// A snapshot: it never makes a commit wait.
 	err = db.View(func(tx stoat.Txn) error {
 		name, err := tx.Get([]byte("user:ann"))
 		if err != nil {

@@ -30,8 +30,9 @@ func (tx Txn) Discard() { tx.t.Discard() }
 // ErrConflict means that another transaction changed something that this
 // transaction read. Commit has then written nothing.
 //
-// If a read of the transaction failed, Commit returns the error of the first such
-// read and writes nothing. So a loop that an error cut short decides nothing.
+// If a read failed because stored data could not be read, Commit returns the error of the
+// first such read and writes nothing. So no commit follows from an incomplete loop.
+// ErrNotFound and misuse, such as ErrEmptyKey, do not count.
 //
 // After any other error Commit has written nothing either, except after ErrFailed.
 // After ErrFailed, the next Open may find the whole transaction or nothing of it.
@@ -68,7 +69,7 @@ func (tx Txn) ReadVersion() uint64 { return tx.t.ReadVersion() }
 func (tx Txn) CommitVersion() uint64 { return tx.t.CommitVersion() }
 
 // Err returns the error that ended the last loop over All, Prefix, Range or Loop
-// early, or nil. If several loops run at once, Err returns the first error of any. Once
+// early, or nil. The next loop clears it. If several loops run at once, Err returns the first error of any. Once
 // the transaction has ended, it returns ErrTxnDone.
 func (tx Txn) Err() error { return tx.t.Err() }
 
