@@ -23,13 +23,11 @@ type IterOptions struct {
 	// tombstone when it no longer hides anything.
 	AllVersions bool
 	// Since limits the iterator to versions greater than Since: the writes of later
-	// transactions. Without AllVersions, the iterator shows the newest version of each
-	// key, if it is a value. A caller that follows changes therefore sees
-	// no deletions. With AllVersions, it sees the deletions that are still kept.
+	// transactions. Without AllVersions, the iterator leaves out deleted keys. With
+	// AllVersions, it shows the deletions that are still kept. DB.Subscribe shows all of them.
 	//
-	// The iterator does not read tables without newer versions. It reads all of the
-	// others, as without Since. So it finds recent writes fast. Later, merges move
-	// them into tables with older data.
+	// The iterator skips tables without newer versions, so it finds recent writes fast.
+	// Later, compactions mix them with older data.
 	Since uint64
 	// Prefetch is how many upcoming values the iterator fetches from the disk
 	// together, if they lie in value files and are not in memory yet. Default: 32.

@@ -50,9 +50,9 @@ var (
 // MaxOperandSize is the length of the longest operand in bytes: 65,536, which is 64 KiB.
 const MaxOperandSize = base.MaxOperandSize
 
-// Merge writes an operand for key. A later read of the key merges the operands with the
-// value that they were written over, by the function of Options.MergeFunction. Merge
-// copies key and operand, so the caller may reuse them at once.
+// Merge writes an operand for key. A later read of the key applies Options.MergeFunction to the
+// older value and all operands since. Merge copies key and operand, so the caller may reuse
+// them at once.
 //
 // Merge reads nothing, so operands of several transactions for one key are no conflict. For
 // a transaction that read the key, the operand is a write like any other. A transaction

@@ -17,15 +17,15 @@ type Store interface {
 	// the whole old object or the whole new one. It may lead to none if there was none.
 	Put(ctx context.Context, name string, content *io.SectionReader) error
 
-	// Get opens an object. Without it, the error is fs.ErrNotExist of package io/fs. The
-	// caller closes the reader.
+	// Get opens an object. The caller closes the reader. If the object does not exist, the
+	// error is fs.ErrNotExist of package io/fs.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
 
 	// List returns the objects whose names begin with prefix, in any order. They are
 	// durable, also those of a Put that has not returned. An error ends the loop.
 	List(ctx context.Context, prefix string) iter.Seq2[Object, error]
 
-	// Delete deletes an object, durably. Without it, Delete returns nil.
+	// Delete deletes an object, durably. If the object does not exist, Delete returns nil.
 	Delete(ctx context.Context, name string) error
 }
 
