@@ -2,6 +2,7 @@ package stoat_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 
@@ -44,6 +45,63 @@ func ExampleDB_Subscribe() {
 	// Output:
 	// version 2: Set user/bob here
 	// version 3: Delete user/alice
+}
+
+// A feed ends with a GoneError if the database no longer keeps the next commit, and at an
+// ingest. The program then copies the database, and subscribes after the copy.
+func ExampleDB_Subscribe_gone() {
+	ctx := context.Background()
+	db, err := stoat.Open("/db", &stoat.Options{FS: memfs.New()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	index, stored := map[string]string{}, uint64(0)
+	follow := func() error { // until the index has all commits
+		for c, err := range db.Subscribe(ctx, feed.Options{After: stored}) {
+			if err != nil {
+				return err
+			}
+			for change, err := range c.Changes {
+				if err != nil {
+					return err
+				}
+				index[string(change.Key)] = string(change.Value)
+			}
+			if stored = c.Version; stored == db.Stats().Version {
+				break
+			}
+		}
+		return nil
+	}
+	copyAll := func(tx stoat.Txn) error {
+		clear(index)
+		for k, v := range tx.All() {
+			index[string(k)] = string(v)
+		}
+		stored = tx.ReadVersion()
+		return tx.Err()
+	}
+
+	loaded := func(yield func(k, v []byte) bool) { yield([]byte("a"), []byte("loaded")) }
+	if _, err := db.Ingest(ctx, loaded, stoat.IngestOptions{}); err != nil {
+		log.Fatal(err)
+	}
+	err = follow()
+	if gone := new(feed.GoneError); errors.As(err, &gone) {
+		fmt.Println("gone after version", gone.After)
+		err = db.View(copyAll)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("b"), []byte("set")) }); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(follow(), index)
+	// Output:
+	// gone after version 0
+	// <nil> map[a:loaded b:set]
 }
 
 // Another process keeps an index of what the database has. It subscribes to a follower, so

@@ -1,6 +1,7 @@
 package stoat_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"log"
 
@@ -28,28 +29,69 @@ func fruit() *stoat.DB {
 	return db
 }
 
-// The key at or before a place, and its neighbours.
+// Seek finds the first key that is not before a place, and Prev the key before that.
 func ExampleIterator_Prev() {
 	db := fruit()
 	defer db.Close()
 	err := db.View(func(tx stoat.Txn) error {
 		it := tx.Iterator(stoat.IterOptions{})
 		defer it.Close()
-		it.Seek([]byte("date"))
-		fmt.Printf("at or after date: %s\n", it.Key())
-		it.Prev()
-		fmt.Printf("before it: %s\n", it.Key())
-		it.Last()
-		fmt.Printf("the last: %s\n", it.Key())
+		if it.Seek([]byte("date")) {
+			fmt.Printf("not before date: %s\n", it.Key())
+		}
+		if it.Prev() { // also if Seek found nothing
+			fmt.Printf("before date: %s\n", it.Key())
+		}
+		if it.Last() {
+			fmt.Printf("the last: %s\n", it.Key())
+		}
 		return it.Err()
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
 	// Output:
-	// at or after date: fig
-	// before it: cherry
+	// not before date: fig
+	// before date: cherry
 	// the last: pear
+}
+
+// The newest entries of a prefix come first, if their keys end with a number of fixed width.
+func ExampleTxn_Loop_newestFirst() {
+	db, err := stoat.Open("/db", &stoat.Options{FS: memfs.NewVolatile()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	key := func(user string, n uint64) []byte { return binary.BigEndian.AppendUint64([]byte(user+"/"), n) }
+	err = db.Update(func(tx stoat.Txn) error {
+		for n := range uint64(300) {
+			if err := tx.Set(key("ann", n), fmt.Append(nil, "message ", n)); err != nil {
+				return err
+			}
+		}
+		return tx.Set(key("bob", 7), []byte("hello"))
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = db.View(func(tx stoat.Txn) error {
+		left := 3
+		for _, message := range tx.Loop(stoat.IterOptions{Prefix: []byte("ann/"), Reverse: true}) {
+			fmt.Printf("%s\n", message)
+			if left--; left == 0 {
+				break
+			}
+		}
+		return tx.Err()
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// message 299
+	// message 298
+	// message 297
 }
 
 func ExampleTxn_Loop() {

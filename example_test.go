@@ -159,34 +159,56 @@ func Example_powerCut() {
 	// Output: synced
 }
 
-// A test of a program makes a write to the log fail.
+// A test of a program makes a write to the log fail. The program closes the database, opens
+// it again, and looks whether its transaction is there.
 func Example_failingWrite() {
 	disk := faultfs.New(memfs.New())
-	db, err := stoat.Open("/db", &stoat.Options{FS: disk})
-	if err != nil {
-		log.Fatal(err)
+	open := func() *stoat.DB {
+		db, err := stoat.Open("/db", &stoat.Options{FS: disk})
+		if err != nil {
+			log.Fatal(err)
+		}
+		return db
 	}
-	defer db.Close()
+	has := func(db *stoat.DB, key string) (found bool, err error) {
+		err = db.View(func(tx stoat.Txn) error {
+			found, err = tx.Has([]byte(key))
+			return err
+		})
+		return found, err
+	}
+	db := open()
 	set := func(key string) error {
 		return db.Update(func(tx stoat.Txn) error { return tx.Set([]byte(key), []byte("value")) })
 	}
 	fmt.Println("first:", set("first"))
 
 	disk.Add(faultfs.Rule{Op: vfs.OpWrite, Category: vfs.CatLog})
-	err = set("second")
+	err := set("second")
 	fmt.Println("second:", errors.Is(err, stoat.ErrFailed), errors.Is(err, faultfs.ErrInjected))
 	err = set("third")
 	fmt.Println("third:", errors.Is(err, stoat.ErrFailed))
-	err = db.View(func(tx stoat.Txn) error {
-		_, err := tx.Get([]byte("first"))
-		return err
-	})
+	_, err = has(db, "first")
 	fmt.Println("reads go on:", err == nil)
+	fmt.Println("close:", errors.Is(db.Close(), stoat.ErrFailed))
+
+	db = open()
+	for _, key := range []string{"first", "second"} {
+		found, err := has(db, key)
+		fmt.Println("after opening again:", key, found, err)
+	}
+	fmt.Println("second:", set("second"))
+	fmt.Println("close:", db.Close())
 	// Output:
 	// first: <nil>
 	// second: true true
 	// third: true
 	// reads go on: true
+	// close: true
+	// after opening again: first true <nil>
+	// after opening again: second false <nil>
+	// second: <nil>
+	// close: <nil>
 }
 
 // A transaction moves an order from one keyspace to another.
@@ -260,21 +282,60 @@ func ExampleDB_NewBatch() {
 	// Output: <nil>
 }
 
+// Without pieces, a batch is one commit or none.
+func ExampleBatchOptions_atomic() {
+	db, err := stoat.Open("/db", &stoat.Options{FS: memfs.New()})
+	if err != nil {
+		panic(err)
+	}
+	defer db.Close()
+	batch := db.NewBatch(stoat.BatchOptions{Size: 1 << 20})
+	defer batch.Discard()
+	for i := range 1000 {
+		if err := batch.Set(fmt.Appendf(nil, "key-%06d", i), make([]byte, 4<<10)); err != nil {
+			fmt.Println(errors.Is(err, stoat.ErrBatchTooLarge)) // use Pieces, or db.Ingest
+			break
+		}
+	}
+	fmt.Println(errors.Is(batch.Commit(), stoat.ErrBatchTooLarge), db.Stats().Version)
+	// Output:
+	// true
+	// true 0
+}
+
+// Update runs the function again after a conflict. Each run sees a new snapshot.
 func ExampleRetries() {
 	db, err := stoat.Open("/db", &stoat.Options{FS: memfs.New()})
 	if err != nil {
 		panic(err)
 	}
 	defer db.Close()
+	set := func(stock string) error {
+		return db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("stock"), []byte(stock)) })
+	}
+	if err := set("7"); err != nil {
+		panic(err)
+	}
+	run := 0
 	err = db.Update(func(tx stoat.Txn) error {
-		visits, err := tx.GetCopy([]byte("visits"), nil)
-		if err != nil && !errors.Is(err, stoat.ErrNotFound) {
+		stock, err := tx.Get([]byte("stock"))
+		if err != nil {
 			return err
 		}
-		return tx.Set([]byte("visits"), append(visits, '|'))
+		run++
+		fmt.Printf("run %d sees %s\n", run, stock)
+		if run == 1 { // now another transaction changes what this one has read
+			if err := set("3"); err != nil {
+				return err
+			}
+		}
+		return tx.Set([]byte("offer"), stock)
 	}, stoat.Retries(10))
 	fmt.Println(err)
-	// Output: <nil>
+	// Output:
+	// run 1 sees 7
+	// run 2 sees 3
+	// <nil>
 }
 
 func ExampleDB_Snapshot() {

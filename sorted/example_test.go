@@ -1,21 +1,30 @@
 package sorted_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log"
+	"os"
+	"path/filepath"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/sorted"
-	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func Example() {
+	dir, err := os.MkdirTemp("", "sorted-example-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+
 	// A program without a database writes a file.
-	var file bytes.Buffer
-	w, err := sorted.NewWriter(&file, sorted.Options{})
+	part := filepath.Join(dir, "part-1")
+	file, err := os.Create(part)
+	if err != nil {
+		log.Fatal(err)
+	}
+	w, err := sorted.NewWriter(file, sorted.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -27,16 +36,16 @@ func Example() {
 	if err := w.Finish(); err != nil {
 		log.Fatal(err)
 	}
-	// Another program takes it over, together with others.
-	disk := memfs.New() // programs give nil, and name files of the disk
-	if err := testkit.WriteFile(disk, "/part-1", file.Bytes()); err != nil {
+	if err := file.Close(); err != nil {
 		log.Fatal(err)
 	}
-	db, err := stoat.Open("/db", &stoat.Options{FS: disk})
+
+	// Another program takes it over, together with others.
+	db, err := stoat.Open(filepath.Join(dir, "db"), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	done, err := sorted.Ingest(context.Background(), db, disk, []string{"/part-1"}, stoat.IngestOptions{})
+	done, err := sorted.Ingest(context.Background(), db, nil, []string{part}, stoat.IngestOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
