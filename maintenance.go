@@ -28,7 +28,7 @@ type CompactOptions struct {
 type CompactProgress struct {
 	// Done is how many bytes of tables and value files the call has processed.
 	// Total estimates what Done will be at the end, in bytes. The estimate changes,
-	// because only a merge finds out how much is garbage.
+	// because only a compaction finds out how much is garbage.
 	Done, Total int64
 }
 
@@ -71,7 +71,7 @@ func (d *DB) Compact(ctx context.Context, o CompactOptions) error {
 
 // A RangeEstimate estimates what a range of keys has.
 type RangeEstimate struct {
-	// Keys is the number of keys. Versions that no merge has dropped yet count, too.
+	// Keys is the number of keys. Versions that no compaction has dropped yet count, too.
 	Keys int64
 	// Bytes is the size of their keys and values in tables, value files and memory.
 	Bytes int64
@@ -96,8 +96,8 @@ func (d *DB) SplitRange(ks *Keyspace, lo, hi []byte, n int) ([][]byte, error) {
 
 // Collect frees all garbage of value files, even small amounts. No database needs
 // the call: background jobs collect what is worth its cost. Values of keys that
-// were overwritten or deleted lately may stay until a merge finds them; Compact
-// merges first.
+// were overwritten or deleted lately may stay until a compaction finds them. Compact
+// finds them first.
 //
 // The garbage of a file that cannot be read stays. Collect frees all other garbage
 // first, and then returns an error about that file.

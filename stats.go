@@ -81,13 +81,13 @@ type Stats struct {
 	GarbageBytes int64
 	GarbageAge   time.Duration
 	// SnapshotBytes estimates the size of versions beyond NumVersions in tables and
-	// value files that are in use. Flushes and merges kept these versions for
-	// transactions that were open then. The next merges after the end of those
+	// value files that are in use. Flushes and compactions kept these versions for
+	// transactions that were open then. The next compactions after the end of those
 	// transactions drop them.
 	//
 	// The estimate goes by the number of versions, as if all versions in a table
-	// had the same length. It leaves out versions in different tables that no merge
-	// has brought together yet.
+	// had the same length. It leaves out versions in different tables that no
+	// compaction has brought together yet.
 	SnapshotBytes int64
 	// DiskFree is the free space of the disk. DiskReserve is reserved for jobs that free
 	// space. DiskLow says that less than DiskReserve is free. Commits that add anything
