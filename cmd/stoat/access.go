@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -152,7 +153,7 @@ func runGet(ctx context.Context, c *call, args []string) error {
 	db, err := c.openBeside(rest[0])
 	return with(db, err, func(db *stoat.DB) error {
 		return space.view(ctx, db, func(tx stoat.Txn) error {
-			value, err := when.of(tx).Get(key)
+			item, err := when.of(tx).GetItem(key)
 			if errors.Is(err, stoat.ErrNotFound) {
 				return fmt.Errorf("there is no key %s", rest[1])
 			}
@@ -160,9 +161,16 @@ func runGet(ctx context.Context, c *call, args []string) error {
 				return err
 			}
 			if text.hex {
-				value = append(text.encode(nil, value), '\n')
+				value, err := item.Value()
+				if err == nil {
+					_, err = c.out.Write(append(text.encode(nil, value), '\n'))
+				}
+				return err
 			}
-			_, err = c.out.Write(value)
+			value, err := item.Reader()
+			if err == nil {
+				_, err = io.Copy(c.out, value)
+			}
 			return err
 		})
 	})
@@ -195,25 +203,28 @@ func runSet(ctx context.Context, c *call, args []string) error {
 	}
 	db, err := c.openToWrite(rest[0])
 	return with(db, err, func(db *stoat.DB) error {
-		return space.update(ctx, db, func(tx stoat.Txn) error { return when.of(tx).Set(key, value, options...) })
+		return space.update(ctx, db, func(tx stoat.Txn) error { return when.of(tx).SetReader(key, value, options...) })
 	})
 }
 
-// valueOf returns the value of an argument; "-" means standard input. With -hex
-// it decodes the argument or the input.
-func (c *call) valueOf(arg string, text *textFormat) ([]byte, error) {
+// valueOf returns a reader of the value of an argument; "-" means standard input. With
+// -hex it decodes the argument or the input.
+func (c *call) valueOf(arg string, text *textFormat) (io.Reader, error) {
+	if arg == "-" && !text.hex {
+		return c.in, nil
+	}
 	if arg == "-" {
-		value, err := io.ReadAll(c.in)
-		if err != nil || !text.hex {
-			return value, err
+		input, err := io.ReadAll(c.in)
+		if err != nil {
+			return nil, err
 		}
-		arg = string(value)
+		arg = string(input)
 	}
 	value, err := text.decode(arg)
 	if err != nil {
 		return nil, c.usagef("VALUE: %v", err)
 	}
-	return value, nil
+	return bytes.NewReader(value), nil
 }
 
 // runDel deletes keys in one transaction, all keys with a prefix, or a range. A

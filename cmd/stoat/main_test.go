@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -147,6 +149,39 @@ func TestSet_ValueFromStandardInputIsUnchanged(t *testing.T) {
 		t.Fatalf("exit code %d, errors %q", code, errOut)
 	}
 	expect(t, "0102\n", "get", "-hex", dir, "00")
+}
+
+func TestGet_PrintsALargeValueOfSetInPieces(t *testing.T) {
+	t.Parallel()
+	dir := create(t)
+	const size = 64 << 20
+	var errOut strings.Builder
+	written, read := sha256.New(), sha256.New()
+	value := io.TeeReader(io.LimitReader(rand.NewChaCha8([32]byte{1}), size), written)
+	if code := run(t.Context(), []string{"set", dir, "k", "-"}, console{value, io.Discard, &errOut}); code != exitOK {
+		t.Fatalf("exit code %d, errors %q", code, &errOut)
+	}
+	out := &largestWrite{to: read}
+	if code := run(t.Context(), []string{"get", dir, "k"}, console{nil, out, &errOut}); code != exitOK {
+		t.Fatalf("exit code %d, errors %q", code, &errOut)
+	}
+	if !bytes.Equal(written.Sum(nil), read.Sum(nil)) {
+		t.Error("get prints another value than set has read")
+	}
+	if out.largest > 1<<20 {
+		t.Errorf("get printed %d bytes at once", out.largest)
+	}
+}
+
+// largestWrite remembers the length of the longest write to an io.Writer.
+type largestWrite struct {
+	to      io.Writer
+	largest int
+}
+
+func (w *largestWrite) Write(b []byte) (int, error) {
+	w.largest = max(w.largest, len(b))
+	return w.to.Write(b)
 }
 
 func TestScan_PrintedTextIsUnambiguous(t *testing.T) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 
@@ -40,8 +41,8 @@ func (m *moment) Set(s string) (err error) {
 
 // A store is a transaction, perhaps at a timestamp.
 type store interface {
-	Get(key []byte) ([]byte, error)
-	Set(key, value []byte, opts ...stoat.SetOption) error
+	GetItem(key []byte) (stoat.Item, error)
+	SetReader(key []byte, r io.Reader, opts ...stoat.SetOption) error
 	Delete(key []byte) error
 }
 
