@@ -62,6 +62,7 @@ func RepairTables(ctx context.Context, o Options) (done []Repair, err error) {
 }
 
 // openExact loads the data keys twice: to correct what they sealed, and to read it exactly.
+// The second time makes them durable, because new tables need them.
 func (r *repairer) openExact(ctx context.Context) error {
 	plain := r.fs
 	if err := r.openKeys(ctx); err != nil {
@@ -70,9 +71,7 @@ func (r *repairer) openExact(ctx context.Context) error {
 	if r.exact = plain; r.sealer == nil {
 		return nil
 	}
-	o := r.keyOptions(plain, r.o.From, true)
-	o.Fix = false
-	keys, err := seal.Load(ctx, o)
+	keys, err := seal.Load(ctx, r.keyOptions(plain, r.o.From, false))
 	if err == nil {
 		r.exact = keys.FS(plain)
 	}

@@ -2,6 +2,7 @@ package behaviour
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -106,6 +108,23 @@ func TestRepair_FindsAWrongBitInTheSealOfATable(t *testing.T) {
 	disk, _ = spoil("KEYS", 10)
 	_, err = stoat.Repair(t.Context(), testkit.Dir, &stoat.Options{FS: disk, Keys: testkit.Keys})
 	testkit.WantError(t, "with a wrong bit in the keys", err, stoat.ErrCorrupt)
+}
+
+// The file KEYS.tmp says that the name of KEYS may not be durable, although it is there.
+func TestRepair_MakesTheDataKeysDurableBeforeItUsesThem(t *testing.T) {
+	t.Parallel()
+	disk := rich(t, testkit.Keys, true)
+	mark := disk.Join(testkit.Dir, "KEYS.tmp")
+	testkit.Must(t, testkit.WriteFile(disk, mark, nil))
+	_, err := stoat.Repair(t.Context(), testkit.Dir, &stoat.Options{FS: disk, Keys: testkit.Keys})
+	testkit.Must(t, err)
+	if _, err := disk.Stat(mark); !errors.Is(err, vfs.ErrNotExist) {
+		t.Errorf("the mark of uncertain keys: %v", err)
+	}
+	db, err := stoat.Open(testkit.Dir, richOptions(disk, testkit.Keys))
+	testkit.Must(t, err)
+	testkit.MustBeSound(t, db)
+	testkit.Must(t, db.Close())
 }
 
 // Pointers have room for file numbers of 32 bits.
