@@ -1,30 +1,21 @@
 package sorted_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log"
-	"os"
-	"path/filepath"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/sorted"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func Example() {
-	dir, err := os.MkdirTemp("", "sorted-example-")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-
 	// A program without a database writes a file.
-	part := filepath.Join(dir, "part-1")
-	file, err := os.Create(part)
-	if err != nil {
-		log.Fatal(err)
-	}
-	w, err := sorted.NewWriter(file, sorted.Options{})
+	var file bytes.Buffer
+	w, err := sorted.NewWriter(&file, sorted.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -36,16 +27,16 @@ func Example() {
 	if err := w.Finish(); err != nil {
 		log.Fatal(err)
 	}
-	if err := file.Close(); err != nil {
+	// Another program takes it over, together with others.
+	disk := memfs.New() // programs give nil, and name files of the disk
+	if err := testkit.WriteFile(disk, "/part-1", file.Bytes()); err != nil {
 		log.Fatal(err)
 	}
-
-	// Another program takes it over, together with others.
-	db, err := stoat.Open(filepath.Join(dir, "db"), nil)
+	db, err := stoat.Open("/db", &stoat.Options{FS: disk})
 	if err != nil {
 		log.Fatal(err)
 	}
-	done, err := sorted.Ingest(context.Background(), db, nil, []string{part}, stoat.IngestOptions{})
+	done, err := sorted.Ingest(context.Background(), db, disk, []string{"/part-1"}, stoat.IngestOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
