@@ -61,7 +61,7 @@ func (tx Txn) fold(of []byte, at base.SeqNum, newest found, mode foldMode) (valu
 	if own {
 		seq = 0
 	}
-	if err == nil && mode != foldVersion && m.ExpiresAt != 0 && tx.Expired(m.ExpiresAt, own) {
+	if err == nil && mode != foldVersion && m.ExpiresAt != 0 && tx.Expired(m.ExpiresAt, false) {
 		err = base.ErrNotFound
 	}
 	if err == base.ErrNotFound {
@@ -89,6 +89,9 @@ func (tx Txn) foldGuarded(view *state.View, key []byte, hash uint64, at base.Seq
 	outcome, err := chain.Over(on.base())
 	if err != nil {
 		return nil, m, 0, err
+	}
+	if at := on.meta.ExpiresAt; at != 0 && !outcome.FromBase && on.meta.Kind.HasValue() {
+		tx.Expired(at, false) // a step found the base expired, if that is so by now
 	}
 	if !outcome.Present {
 		return nil, m, newest, base.ErrNotFound

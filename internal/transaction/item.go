@@ -145,6 +145,7 @@ func (i Item) reader() (value io.ReadSeeker, err error) {
 		v, err := i.ValueCopy(nil)
 		return bytes.NewReader(v), err
 	}
+	defer func() { i.tx.noteRead(err) }()
 	defer fault.Enter().Leave(&err)
 	r, p, err := i.tx.valueReader(i.entry.Value, i.entry.Seq)
 	if err != nil {

@@ -79,7 +79,7 @@ func (tx Txn) lendIterator() (Iterator, error) {
 	}
 	open := &tx.s.open
 	defer open.Unlock()
-	if err := tx.Check(); err != nil {
+	if err := tx.readable(); err != nil {
 		return Iterator{}, err
 	}
 	c, _ := tx.s.engine.iterators.Get().(*core)
@@ -160,6 +160,7 @@ func (it Iterator) move(key []byte, turned, anew bool) (ok bool) {
 	}
 	c := it.c
 	c.noteRange()
+	c.tx.noteRead(c.visible.Err()) // the seek forgets it
 	if key != nil {
 		// The key may be the iterator's own, which the search overwrites.
 		c.seekKey = c.tx.Space().Append(c.seekKey[:0], key)

@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/commit"
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/mutant"
@@ -13,6 +14,7 @@ import (
 type timedReads struct {
 	kind timedKind
 	at   uint64
+	gate *commit.Gate // of the keyspace; nil without timestamps
 }
 
 type timedKind uint8
@@ -168,7 +170,7 @@ func (t TimedTxn) reads(checked timedKind) timedReads {
 	if t.tx.in.handle.Timestamps() == manifest.TimestampsUnchecked {
 		checked = timedUnchecked
 	}
-	return timedReads{checked, t.at}
+	return timedReads{checked, t.at, &t.tx.in.handle.Gate}
 }
 
 // noteVersions is noteRange for versions with timestamps.

@@ -164,7 +164,7 @@ func (it TimedIterator) ready() bool { return it.c != nil && it.c.err == nil }
 // find moves to the next entry to show, from where versions is.
 func (c *timedCore) find() bool {
 	c.begun, c.valid = true, false
-	for !c.valid {
+	for !c.valid && c.err == nil {
 		e := c.entry()
 		switch {
 		case e == nil:
@@ -180,7 +180,7 @@ func (c *timedCore) find() bool {
 			c.findForward(e)
 		}
 	}
-	return true
+	return c.valid
 }
 
 // entry returns the entry that versions is at, or nil.
