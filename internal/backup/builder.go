@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/place"
@@ -37,6 +38,8 @@ type builder struct {
 	of        manifest.Table // number, salt and jumps of the table
 	keys      int            // of the table, since the last look at its size
 	lastFile  base.FileNum   // the value file of the last pointer; 0 is none
+	outdated  compact.Outdated
+	timed     func(key []byte) bool // whether the keyspace of a stored key has timestamps
 
 	values     *values.Writer // nil between two value files
 	valuesFile vfs.File
@@ -61,6 +64,9 @@ func (b *builder) add(it Item, from *Reader, newKey bool) error {
 	}
 	b.size += int64(len(it.Key)) + int64(len(it.Value)) + int64(it.Large)
 	e := it.Entry
+	if b.timed(e.Key) {
+		b.outdated.Note(&e)
+	}
 	if e.Meta.Kind != base.KindSet || it.Large == 0 && int64(len(e.Value)) < b.rules.At(e.Key).ValueThreshold {
 		return b.table.Add(e)
 	}
@@ -133,6 +139,7 @@ func (b *builder) openTable(key []byte) (err error) {
 		return b.table.SetCompression(compression)
 	}
 	b.of, b.lastFile, b.keys = manifest.Table{Salt: b.random()}, 0, 0
+	b.outdated.Begin()
 	if b.of.Num, b.tableFile, err = b.create(base.TableName, vfs.CatTable); err != nil {
 		return err
 	}
@@ -160,6 +167,7 @@ func (b *builder) endTable() error {
 	for _, ref := range p.ValueFiles {
 		t.Values = append(t.Values, manifest.ValueRef{File: base.FileNum(ref.File), Bytes: ref.Bytes})
 	}
+	b.outdated.Describe(t)
 	b.tables = append(b.tables, t)
 	return nil
 }

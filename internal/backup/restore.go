@@ -109,7 +109,7 @@ func (r *restore) run() (err error) {
 	var table settings.Table
 	table.Set(r.chain.Last().Header.State.Keyspaces)
 	r.build = &builder{fs: fs, dir: r.temp, random: r.o.Random, hashSeed: r.journal.hashSeed, createdMs: r.o.NowMs,
-		tableSize: r.o.TableSize, rules: settings.Walk{Of: table.Of}}
+		tableSize: r.o.TableSize, rules: settings.Walk{Of: table.Of}, timed: r.timed()}
 	defer r.build.close()
 	if !complete {
 		if err := r.goOn(); err != nil {
@@ -119,12 +119,30 @@ func (r *restore) run() (err error) {
 	if err := r.copy(complete); err != nil {
 		return err
 	}
-	if !complete {
-		if err := r.writeManifest(); err != nil {
-			return err
-		}
+	if complete {
+		// A kill may have come before the name of the manifest was durable.
+		err = r.o.FS.SyncDir(r.temp)
+	} else {
+		err = r.writeManifest()
+	}
+	if err != nil {
+		return err
 	}
 	return r.rename()
+}
+
+// timed returns a function that reports whether the keyspace of a stored key has timestamps.
+// Its keys ascend.
+func (r *restore) timed() func(key []byte) bool {
+	var walk keyspace.Walk
+	number, timed := uint32(0), false
+	return func(key []byte) bool {
+		if n := walk.Number(key); n != number {
+			k, ok := r.chain.Last().Header.State.Keyspace(n)
+			number, timed = n, ok && n != 0 && k.Settings.Timestamps != 0
+		}
+		return timed
+	}
 }
 
 // begin opens the journal of an earlier restore of the same backups, or begins a new one.

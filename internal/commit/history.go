@@ -100,6 +100,15 @@ func (h *History) lack(from, to base.SeqNum) {
 	h.lackFrom, h.lackTo = from, to
 }
 
+// tables says that a commit is only in tables, as lack does. The caller holds build.
+func (h *History) tables(seq base.SeqNum) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.stretches) > 0 { // a commit since an earlier lack has begun another stretch
+		h.lackFrom, h.lackTo = h.next-1, seq
+	}
+}
+
 // find returns the stretch with a version, and the version after which the log has all
 // commits up to the newest one. ok is false if the log does not have the version.
 func (h *History) find(seq base.SeqNum) (s stretch, after base.SeqNum, ok bool) {

@@ -12,8 +12,9 @@ import (
 // outputs of the job and not its sources or rules. After an error, the caller abandons
 // the Builder.
 type Builder struct {
-	out output
-	job Job
+	out   output
+	job   Job
+	space uint32 // the keyspace of the last entry
 }
 
 // NewBuilder returns a Builder without files. It finishes each table beside the next one.
@@ -28,6 +29,10 @@ func NewBuilder(job Job, exec *work.Executor) *Builder {
 func (b *Builder) Add(e *base.Entry) error {
 	if err := b.out.beginKey(e.Key); err != nil {
 		return err
+	}
+	if b.out.space != b.space {
+		b.space = b.out.space
+		b.out.timed = b.job.Discard != nil && b.job.Discard(b.space).Timed
 	}
 	if b.job.Place != nil {
 		ref, apart, err := b.job.Place(e)

@@ -9,10 +9,10 @@ import (
 	"github.com/stoatdb/stoat/internal/stamp"
 )
 
-// outdated samples the discard points from which versions of a table can be dropped. A
+// An Outdated samples the discard points from which versions of a table can be dropped. A
 // version that a newer one replaces can go from the timestamp of the newer one on. A
 // deletion without a newer version can go from its own timestamp on.
-type outdated struct {
+type Outdated struct {
 	points []uint64
 	stride uint64 // of so many versions, one is in points
 	skip   uint64 // so many versions are left out before the next one
@@ -23,11 +23,11 @@ type outdated struct {
 // outdatedMax is the number of points in a sample. Further ones halve the sample.
 const outdatedMax = 4096
 
-// begin starts a table.
-func (o *outdated) begin() { *o = outdated{points: o.points[:0], stride: 1, group: o.group[:0]} }
+// Begin starts a table.
+func (o *Outdated) Begin() { *o = Outdated{points: o.points[:0], stride: 1, group: o.group[:0]} }
 
-// note takes the next entry of the table, whose keyspace has timestamps.
-func (o *outdated) note(e *base.Entry) {
+// Note takes the next entry of the table, whose keyspace has timestamps.
+func (o *Outdated) Note(e *base.Entry) {
 	at, ok := stamp.Of(e.Key)
 	if !ok {
 		return
@@ -46,7 +46,7 @@ func (o *outdated) note(e *base.Entry) {
 	}
 }
 
-func (o *outdated) add(point uint64) {
+func (o *Outdated) add(point uint64) {
 	if o.skip > 0 {
 		o.skip--
 		return
@@ -61,8 +61,8 @@ func (o *outdated) add(point uint64) {
 	o.skip = o.stride - 1
 }
 
-// describe puts the points into t.
-func (o *outdated) describe(t *manifest.Table) {
+// Describe puts the points into t.
+func (o *Outdated) Describe(t *manifest.Table) {
 	slices.Sort(o.points)
 	// at returns the point from which so many entries can be dropped.
 	at := func(entries uint64) uint64 {

@@ -31,13 +31,13 @@ func TestOutdated_PointsAreThoseOfTheReplacingVersions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var o outdated
-			o.begin()
+			var o Outdated
+			o.Begin()
 			for _, v := range c.all {
-				o.note(&base.Entry{Key: stamp.Append([]byte{0xff, 1, 1}, []byte(v.key), v.at), Meta: base.Meta{Kind: v.kind}})
+				o.Note(&base.Entry{Key: stamp.Append([]byte{0xff, 1, 1}, []byte(v.key), v.at), Meta: base.Meta{Kind: v.kind}})
 			}
 			table := manifest.Table{Entries: uint64(len(c.all))}
-			if o.describe(&table); table.TenthOutdated != c.tenth || table.HalfOutdated != c.half {
+			if o.Describe(&table); table.TenthOutdated != c.tenth || table.HalfOutdated != c.half {
 				t.Errorf("points are %d and %d, want %d and %d", table.TenthOutdated, table.HalfOutdated, c.tenth, c.half)
 			}
 		})
@@ -47,13 +47,13 @@ func TestOutdated_PointsAreThoseOfTheReplacingVersions(t *testing.T) {
 func TestOutdated_SamplesOfManyVersionsStayClose(t *testing.T) {
 	t.Parallel()
 	const versions = 100_000
-	var o outdated
-	o.begin()
+	var o Outdated
+	o.Begin()
 	for i := range versions {
-		o.note(&base.Entry{Key: stamp.Append(nil, []byte("key"), uint64(versions-i)), Meta: base.Meta{Kind: base.KindSet}})
+		o.Note(&base.Entry{Key: stamp.Append(nil, []byte("key"), uint64(versions-i)), Meta: base.Meta{Kind: base.KindSet}})
 	}
 	table := manifest.Table{Entries: versions}
-	o.describe(&table)
+	o.Describe(&table)
 	for _, c := range []struct{ got, want float64 }{{float64(table.TenthOutdated), versions / 10}, {float64(table.HalfOutdated), versions / 2}} {
 		if c.got < 0.98*c.want || c.got > 1.02*c.want {
 			t.Errorf("a point is %v, want about %v", c.got, c.want)

@@ -33,7 +33,7 @@ type output struct {
 	points   bool
 	splits   int  // number of splits passed
 	timed    bool // the next entry is of a keyspace with timestamps
-	outdated outdated
+	outdated Outdated
 	spaces   keyspace.Walk
 	space    uint32 // the keyspace of the next entry
 	unread   int    // entries and value units since the last check of the size
@@ -126,7 +126,7 @@ func (o *output) prepare(e *base.Entry) error {
 		}
 	}
 	if o.timed {
-		o.outdated.note(e)
+		o.outdated.Note(e)
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (o *output) create() error {
 	}
 	o.result.Files = append(o.result.Files, o.file.Num)
 	o.jumps, o.points = 0, false
-	o.outdated.begin()
+	o.outdated.Begin()
 	opts := o.job.Writer
 	opts.Salt, opts.SparseIndex = o.file.Salt, o.job.Level == 0
 	if o.job.Codec != nil {
@@ -181,6 +181,9 @@ func (o *output) finish(next []byte) error {
 	if err := o.writer.AddDeletions(o.deletions.Clip(o.from, next)); err != nil {
 		return err
 	}
+	if err := o.behind.Wait(); err != nil {
+		return err // abandon closes the file
+	}
 	w := o.writer
 	o.writer, o.from = nil, bytes.Clone(next)
 	file, jumps, outdated := o.file, o.jumps, o.outdated
@@ -189,7 +192,7 @@ func (o *output) finish(next []byte) error {
 		t, err := o.complete(w, file)
 		if err == nil {
 			t.Jumps = jumps
-			outdated.describe(t)
+			outdated.Describe(t)
 			o.result.Tables = append(o.result.Tables, t)
 		}
 		return err

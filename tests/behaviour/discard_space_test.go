@@ -1,0 +1,116 @@
+package behaviour
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+const (
+	discardKeys     = 2000
+	discardVersions = 20
+)
+
+func versionsOfEntries(yield func(stoat.Entry, error) bool) {
+	for i := range discardKeys {
+		for at := discardVersions; at > 0; at-- {
+			if !yield(stoat.Entry{Key: fmt.Appendf(nil, "key-%06d", i), Value: make([]byte, 100), Timestamp: uint64(at)}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func TestDiscardBelow_FreesVersionsHoweverTheyCame(t *testing.T) {
+	t.Parallel()
+	for name, load := range map[string]func(t *testing.T, db *stoat.DB, ks *stoat.Keyspace){
+		"commits": func(t *testing.T, db *stoat.DB, ks *stoat.Keyspace) {
+			for at := range discardVersions {
+				testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+					for i := range discardKeys {
+						if err := tx.In(ks).At(uint64(1+at)).Set(fmt.Appendf(nil, "key-%06d", i), make([]byte, 100)); err != nil {
+							return err
+						}
+					}
+					return nil
+				}))
+			}
+		},
+		"ingest": func(t *testing.T, db *stoat.DB, ks *stoat.Keyspace) {
+			_, err := db.IngestEntries(context.Background(), iter.Seq2[stoat.Entry, error](versionsOfEntries), stoat.IngestOptions{Keyspace: ks})
+			testkit.Must(t, err)
+		},
+		"bulk load": func(t *testing.T, db *stoat.DB, ks *stoat.Keyspace) {
+			_, err := db.BulkLoad(context.Background(), iter.Seq2[stoat.Entry, error](versionsOfEntries), stoat.IngestOptions{Keyspace: ks})
+			testkit.Must(t, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				db := testkit.OpenOn(t, memfs.New(), nil)
+				ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
+				testkit.Must(t, err)
+				load(t, db, ks)
+				time.Sleep(time.Hour) // idle: everything is in the last level
+				before := db.Stats().TableContent
+				testkit.Must(t, ks.DiscardBelow(discardVersions))
+				time.Sleep(48 * time.Hour)
+				after := db.Stats().TableContent
+				if after > before/(discardVersions/2) {
+					t.Errorf("%s: %d bytes of %d are left", name, after, before)
+				}
+				testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+				testkit.Must(t, db.Close())
+			})
+		})
+	}
+}
+
+// A restore writes its tables to the last level at once.
+func TestDiscardBelow_FreesVersionsOfARestoredDatabase(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := testkit.OpenOn(t, memfs.New(), nil)
+		ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
+		testkit.Must(t, err)
+		for at := range discardVersions {
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+				for i := range discardKeys {
+					if err := tx.In(ks).At(uint64(1+at)).Set(fmt.Appendf(nil, "key-%06d", i), make([]byte, 100)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+		}
+		var b bytes.Buffer
+		_, err = db.Backup(t.Context(), &b, stoat.BackupOptions{})
+		testkit.Must(t, err)
+		testkit.Must(t, db.Close())
+		disk := memfs.New()
+		_, err = stoat.Restore(t.Context(), testkit.Dir, stoat.RestoreOptions{Options: &stoat.Options{FS: disk, MemtableSize: 128 << 10}}, &b)
+		testkit.Must(t, err)
+		db = testkit.OpenOn(t, disk, nil)
+		ks, err = db.Keyspace("timed", nil)
+		testkit.Must(t, err)
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("other"), nil) }))
+		time.Sleep(time.Hour)
+		before := db.Stats().TableContent
+		testkit.Must(t, ks.DiscardBelow(discardVersions))
+		time.Sleep(48 * time.Hour)
+		after := db.Stats().TableContent
+		if after > before/(discardVersions/2) {
+			t.Errorf("%d bytes of %d are left", after, before)
+		}
+		testkit.Must(t, db.Close())
+	})
+}
