@@ -154,8 +154,9 @@ func (l *loader) write(entries iter.Seq2[base.Entry, error]) (tables []*manifest
 		return file, err
 	}
 	out := newRelay(l.Executor, compact.NewBuilder(job, l.Executor))
+	done := false // also not after a fault in the mapping of a run
 	defer func() {
-		if err != nil {
+		if !done {
 			l.Store.DeleteTables(out.abandon().Files)
 		}
 	}()
@@ -173,6 +174,7 @@ func (l *loader) write(entries iter.Seq2[base.Entry, error]) (tables []*manifest
 		}
 	}
 	result, err := out.finish()
+	done = err == nil
 	return result.Tables, err
 }
 

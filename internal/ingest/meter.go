@@ -2,7 +2,9 @@ package ingest
 
 import (
 	"context"
+	"errors"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/work"
 )
 
@@ -54,8 +56,8 @@ func (m *meter) close() { m.engine.Space.Taken(m.promised) }
 
 // cause returns why the context of the operation is done, or err if it is not.
 func cause(ctx context.Context, err error) error {
-	if e := work.Interrupted(ctx); e != nil && err != nil {
+	if e := work.Interrupted(ctx); e != nil && err != nil && !errors.Is(err, base.ErrFailed) {
 		return e
 	}
-	return err
+	return err // ErrFailed alone says that the entries may be there
 }

@@ -230,10 +230,8 @@ func (j *Jobs) leaveLog() (did bool, err error) {
 	if !leave {
 		return false, nil
 	}
-	edit := manifest.Edit{
-		LastSeq: manifest.Some(s.FlushedSeq),
-		Spans:   manifest.Some(spans),
-	}
+	// LastSeq is FlushedSeq already: an ingest may raise both meanwhile.
+	edit := manifest.Edit{Spans: manifest.Some(spans)}
 	if err := j.store.Install(edit, nil); err != nil {
 		return false, fmt.Errorf("leave the log: %w", err)
 	}

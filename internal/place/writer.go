@@ -150,6 +150,9 @@ func (w *Writer) seal() error {
 		w.o.Store.RemoveFile(base.ValueName(w.num))
 		return err
 	}
+	if err := w.behind.Wait(); err != nil {
+		return err // Close closes the file
+	}
 	file, writer, num := w.file, w.writer, w.num
 	w.file, w.writer = nil, nil
 	return w.behind.Run(func() error {

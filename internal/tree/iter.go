@@ -45,11 +45,16 @@ func (it *Iter) Seek(key []byte) {
 // could be opened.
 func (it *Iter) enter(key []byte) bool {
 	it.err = nil
+	at := 0
 	if it.opts.Reverse {
-		it.at = it.level.before(key)
+		at = it.level.before(key)
 	} else {
-		it.at = it.level.from(key)
+		at = it.level.from(key)
 	}
+	if at != it.at {
+		it.leave()
+	}
+	it.at = at
 	return it.open()
 }
 
@@ -59,8 +64,20 @@ func (it *Iter) inside() bool { return it.at >= 0 && it.at < len(it.level.tables
 // reads reports whether the iterator is in a table that it could open.
 func (it *Iter) reads() bool { return it.inside() && it.err == nil }
 
+// leave closes the reader of the current table, if it is Unmapped: a job that goes through
+// all tables should not keep a descriptor and a mapping of each.
+func (it *Iter) leave() {
+	if !it.opts.Unmapped || !it.inside() {
+		return
+	}
+	if r := it.level.tables[it.at].retire(); r != nil {
+		_ = r.Close() // it was only read
+	}
+}
+
 // step moves to the next table.
 func (it *Iter) step() {
+	it.leave()
 	if it.opts.Reverse {
 		it.at--
 	} else {
