@@ -66,7 +66,8 @@ type StreamItem struct {
 
 // Stream reads a snapshot with several goroutines, and calls fn with its batches, one at a
 // time. A batch is valid until fn returns. Stream returns the version of the snapshot, for
-// Since of a later stream, or the error that ended it, such as that of fn. Each worker takes
+// Since of a later stream, or the error that ended it, such as that of fn. If commits may be
+// buffered, the caller calls DB.Sync before it stores the version. Each worker takes
 // about two megabytes.
 func (d *DB) Stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatch) error) (version uint64, err error) {
 	if fn == nil || o.Reverse || o.Workers < 0 || o.Workers > stream.WorkersMax {

@@ -106,7 +106,7 @@
 // # Deleting much
 //
 // Txn.DeleteRange deletes all keys of a range with one write, however many keys
-// there are. DB.DropPrefix and DB.DropAll also free the space before they return.
+// there are. DB.DropPrefix and DB.DropAll also free most of the space before they return.
 // DB.DropPrefix is for the default keyspace, DB.DropAll for all keyspaces. Keyspace
 // has the same methods for one.
 //

@@ -48,7 +48,8 @@ func ExampleDB_Subscribe() {
 }
 
 // A feed ends with a GoneError if the database no longer keeps the next commit, and at an
-// ingest. The program then copies the database, and subscribes after the copy.
+// ingest. The program then copies the database, and subscribes after the copy. It stores the
+// version once the copied commits are durable.
 func ExampleDB_Subscribe_gone() {
 	ctx := context.Background()
 	db, err := stoat.Open("/db", &stoat.Options{FS: memfs.New()})
@@ -90,7 +91,9 @@ func ExampleDB_Subscribe_gone() {
 	err = follow()
 	if gone := new(feed.GoneError); errors.As(err, &gone) {
 		fmt.Println("gone after version", gone.After)
-		err = db.View(copyAll)
+		if err = db.View(copyAll); err == nil {
+			err = db.Sync()
+		}
 	}
 	if err != nil {
 		log.Fatal(err)

@@ -16,8 +16,9 @@ import (
 //
 // A program stores Commit.Version together with what it made of the commit, and passes
 // it as Options.After when it starts again. It then misses no commit, and gets none
-// twice. To begin with a copy of the database, it makes the copy in one transaction, and
-// passes Txn.ReadVersion.
+// twice. To begin with a copy of the database, it makes the copy in one transaction, calls
+// DB.Sync, and passes Txn.ReadVersion. Without the Sync, a power cut may take buffered commits
+// that the copy has, and other commits then get their versions.
 //
 // The feed reads the log. A loop never delays a commit, however slow it is. The log has
 // all commits that are not in tables yet. It also keeps Options.ChangeRetention bytes of

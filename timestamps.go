@@ -42,8 +42,8 @@ type TimedTxn struct{ t transaction.TimedTxn }
 // each commit. A reader sees the versions whose transactions its own snapshot
 // includes.
 //
-// Operations at a timestamp below Keyspace.DiscardedBelow return
-// ErrTimestampDiscarded.
+// Operations at a timestamp below Keyspace.DiscardedBelow return ErrTimestampDiscarded,
+// except PurgeRange, which only deletes.
 func (tx Txn) At(timestamp uint64) TimedTxn { return TimedTxn{tx.t.At(timestamp)} }
 
 // Timestamp returns the timestamp that At was given.

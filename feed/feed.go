@@ -110,8 +110,8 @@ type Change struct {
 }
 
 // A GoneError says that the database no longer has the commit that the feed needs next.
-// The program then copies the database in a read-only transaction, and subscribes
-// after the ReadVersion of that transaction.
+// The program then copies the database in a read-only transaction, calls DB.Sync, and
+// subscribes after the ReadVersion of that transaction.
 type GoneError struct {
 	// After is the version up to which the feed got. It is Options.After if the feed
 	// delivered nothing.

@@ -26,6 +26,7 @@ func scanCount(t *testing.T, db *stoat.DB) (n int) {
 // On the full disk, the first reader cannot make the time durable. A later reader passes the keys
 // by a gap.
 func TestExpiry_AGapMakesTheTimeDurable(t *testing.T) {
+	t.Parallel()
 	for _, keys := range []int{10, 100} { // without and with a gap
 		t.Run(fmt.Sprint(keys, " keys"), func(t *testing.T) {
 			r := newClockRun(t)
@@ -65,6 +66,7 @@ func TestExpiry_AGapMakesTheTimeDurable(t *testing.T) {
 }
 
 func TestExpiry_FoundBehindOwnRenewalsAndOperandsIsDurable(t *testing.T) {
+	t.Parallel()
 	for name, read := range map[string]func(t *testing.T, tx stoat.Txn){
 		"plain Get": func(t *testing.T, tx stoat.Txn) {
 			_, err := tx.Get([]byte("k"))

@@ -12,6 +12,7 @@ import (
 // A compaction drops versions that older views still show. What a newer reader passes must not
 // become a gap for them.
 func TestGaps_AnIteratorFromBeforeADiscardGoesOn(t *testing.T) {
+	t.Parallel()
 	for _, gap := range []bool{false, true} {
 		t.Run(fmt.Sprint("another reader passes first=", gap), func(t *testing.T) {
 			db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = 1 << 20 })
@@ -60,7 +61,7 @@ func TestGaps_AnIteratorFromBeforeADiscardGoesOn(t *testing.T) {
 				}))
 			}
 			if !it.First() || string(it.Key()) != "b" || string(it.Value()) != "old" {
-				t.Errorf("WRONG ANSWER: the iterator that began before shows %q = %q, %v, want b = old", it.Key(), it.Value(), it.Err())
+				t.Errorf("the iterator that began before shows %q = %q, %v, want b = old", it.Key(), it.Value(), it.Err())
 			}
 			if n := all(); n != 2 {
 				t.Errorf("AllVersions at 30 in the old transaction shows %d versions, want 2 (before: %d)", n, before)

@@ -8,6 +8,7 @@ import (
 )
 
 func TestMisuse_OfAnIteratorDoesNotFailTheCommit(t *testing.T) {
+	t.Parallel()
 	db := testkit.OpenMem(t)
 	ks := timed(t, db)
 	dropped, err := db.Keyspace("dropped", nil)

@@ -14,6 +14,7 @@ import (
 
 // No commit may follow from an incomplete loop, also if the iterator has moved on.
 func TestReadError_AnotherPositionOfTheIteratorDoesNotForgetIt(t *testing.T) {
+	t.Parallel()
 	const keys = 2000
 	for name, again := range map[string]func(it stoat.Iterator) bool{
 		"Close":     func(stoat.Iterator) bool { return true },
@@ -54,6 +55,7 @@ func TestReadError_AnotherPositionOfTheIteratorDoesNotForgetIt(t *testing.T) {
 }
 
 func TestReadError_OfAnItemFailsTheCommit(t *testing.T) {
+	t.Parallel()
 	for name, read := range map[string]func(i stoat.Item) error{
 		"Value":  func(i stoat.Item) error { _, err := i.Value(); return err },
 		"Reader": func(i stoat.Item) error { _, err := i.Reader(); return err },
@@ -94,6 +96,7 @@ func TestReadError_OfAnItemFailsTheCommit(t *testing.T) {
 
 // A backward iterator finds the versions of a key by another read, which fails here.
 func TestReadError_OfATimedIteratorIsNoEntry(t *testing.T) {
+	t.Parallel()
 	disk := memfs.New()
 	open := func() *stoat.DB {
 		return testkit.OpenOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 8 << 20 })
