@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -27,8 +28,10 @@ func (c *Committer) buildGroup(g *group) {
 	for i := 0; i < len(g.members) && g.err == nil; i++ {
 		g.members[i].err = c.buildMember(g, g.members[i], timeMs)
 	}
-	if l := c.log.Load(); g.err == nil && l != nil {
-		g.err = l.Flush()
+	// Also after a failed write of the manifest: Mark and Close rely on it that the records of
+	// applied members were written.
+	if l := c.log.Load(); l != nil {
+		g.err = cmp.Or(g.err, l.Flush())
 	}
 	if g.err != nil {
 		g.err = c.Fail(g.err)

@@ -81,6 +81,7 @@ func (e *Engine) Open(o Options) (err error) {
 		if err = e.Commits.Prove(); err != nil {
 			return err
 		}
+		e.Jobs.FirstFlush()
 	}
 	if err = e.storeSettings(state.Keyspaces[0], changed); err != nil {
 		return err

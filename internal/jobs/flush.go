@@ -3,6 +3,7 @@ package jobs
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/stoatdb/stoat/internal/space"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/work"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 const (
@@ -47,6 +49,11 @@ func (j *Jobs) FlushStep() (time.Duration, error) {
 		due, err := j.FlushNext()
 		if err != nil {
 			j.space.Rests(space.Flushes)
+			if errors.Is(err, vfs.ErrNoSpace) && j.store.ManifestErr() == nil {
+				// The next attempt may need what the log keeps for feeds, or for later.
+				_, _ = j.leaveLog() // the error of the flush says more
+				j.commits.TrimLog()
+			}
 			return 0, err
 		}
 		if due {
@@ -295,6 +302,21 @@ func (j *Jobs) FinalFlush() {
 		v.Memtables[0].Len() == 0 && fill.Waiting == 0 {
 		return
 	}
+	j.flushMemory()
+}
+
+// openSpansMax is the number of spans of the log beyond which Open flushes memtables of any
+// size: programs that end without Close within a second would pile them up.
+const openSpansMax = 16
+
+// FirstFlush is the flush of Open, once the log is durable.
+func (j *Jobs) FirstFlush() {
+	if v := j.store.View(); j.commits.SpansToReplay() > openSpansMax && v.Memtables[0].Len()+len(v.Memtables) > 1 {
+		j.flushMemory()
+	}
+}
+
+func (j *Jobs) flushMemory() {
 	err := j.commits.Rotate(true)
 	for v := j.store.View(); err == nil && len(v.Memtables) > 1; v = j.store.View() {
 		err = j.flush(v, flushable(v, j.store.Visible()))

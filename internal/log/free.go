@@ -47,7 +47,18 @@ func (w *Writer) Release(before uint64) error {
 
 // Trim deletes the free files of an idle or closed database, except one small
 // one.
-func (w *Writer) Trim() error { return w.trimFree(1, w.o.SegmentSizeMin) }
+func (w *Writer) Trim() error {
+	w.mu.Lock()
+	var unused []*segment
+	if !w.mu.preparing { // the numbers of those that are being prepared follow these
+		unused, w.mu.next = w.mu.next, nil
+	}
+	w.mu.Unlock()
+	for _, seg := range unused {
+		w.discard(seg)
+	}
+	return w.trimFree(1, w.o.SegmentSizeMin)
+}
 
 // trimFree deletes free files until at most count are left, none larger than size.
 // It deletes the smallest first: in a busy database all segments become large.

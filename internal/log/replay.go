@@ -204,7 +204,9 @@ func (p *replay) unreferenced(files []segmentFile) error {
 		p.r.nextFile = max(p.r.nextFile, f.file)
 	}
 	for _, f := range files {
-		p.r.nextFile = max(p.r.nextFile, f.file)
+		if f.file < foreign {
+			p.r.nextFile = max(p.r.nextFile, f.file)
+		}
 		if reached[f.file] {
 			continue
 		}
@@ -219,6 +221,9 @@ func (p *replay) unreferenced(files []segmentFile) error {
 	}
 	return nil
 }
+
+// foreign is a number that no log reaches. No log counts on from it, or from a higher one.
+const foreign = 1 << 48
 
 // inspect fills in what the header of an unreferenced file says, if it has one.
 // It fails if the file holds frames that a span must have referred to.
@@ -240,7 +245,9 @@ func (p *replay) inspect(sf *segmentFile) error {
 			continue
 		}
 		sf.number = max(sf.number, h.Number)
-		p.r.next = max(p.r.next, h.Number)
+		if h.Number < foreign {
+			p.r.next = max(p.r.next, h.Number)
+		}
 		if len(p.r.Spans) > 0 && h.Number < p.r.Spans[0].First.Number {
 			continue
 		}

@@ -191,6 +191,9 @@ func (w *Writer) prepareWanted() {
 // one. If the disk is too full for the planned size, the new file is as small
 // as possible. One prepare runs at a time.
 func (w *Writer) prepare(p plan) (*segment, error) {
+	if small := max(segmentSize(p.need), w.o.SegmentSizeMin); p.size > small && w.o.Room() < p.size {
+		p.size = small
+	}
 	w.mu.Lock()
 	number := w.mu.tip + 1 + uint64(len(w.mu.next))
 	sparse := w.mu.meanSync > bulkSync || p.size > w.o.SegmentSizeMax // the latter: for one large record
@@ -202,7 +205,8 @@ func (w *Writer) prepare(p plan) (*segment, error) {
 		if err == nil {
 			return seg, nil
 		}
-		// The file may be unusable: leave it to the next recovery.
+		// The file may be unusable. If it stays, the next recovery finds it.
+		_ = w.o.FS.Remove(w.o.path(free.file))
 	}
 	seg, err := w.create(number, p.size, sparse)
 	if errors.Is(err, vfs.ErrNoSpace) {

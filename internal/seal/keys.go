@@ -364,7 +364,7 @@ func (k *Keys) newest() dataKey {
 	if err != nil {
 		return last
 	}
-	master, err := k.o.Provider.Key(context.Background(), f.master)
+	master, err := k.answer(f.master)
 	if checkMaster(f.master, master, err) != nil || !f.sealedWith(master) {
 		return last
 	}
@@ -373,6 +373,31 @@ func (k *Keys) newest() dataKey {
 		return last
 	}
 	return fresh
+}
+
+// providerPatience is how long a new file waits for the provider. Meanwhile no commit may need
+// another file, and Close waits.
+const providerPatience = time.Second
+
+// answer is Provider.Key for a caller that can do without.
+func (k *Keys) answer(id string) (key []byte, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), providerPatience)
+	defer cancel()
+	type result struct {
+		key []byte
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		key, err := k.o.Provider.Key(ctx, id)
+		done <- result{key, err}
+	}()
+	select {
+	case r := <-done:
+		return r.key, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // NewFile returns the cipher for a new use of a file.
