@@ -56,6 +56,8 @@ type Keys struct {
 	// numbered is the highest number that newest has given to a data key. If replacing KEYS
 	// failed, a follower may nevertheless have read that key. Guarded by changing.
 	numbered uint32
+	// askAgain is when newest asks the provider again. Guarded by changing.
+	askAgain time.Time
 
 	mu   sync.Mutex
 	file keyFile // guarded by mu: the contents of KEYS, without a salt
@@ -364,8 +366,13 @@ func (k *Keys) newest() dataKey {
 	if err != nil {
 		return last
 	}
+	now := k.o.Clock.Now()
+	if now.Before(k.askAgain) {
+		return last
+	}
 	master, err := k.answer(f.master)
 	if checkMaster(f.master, master, err) != nil || !f.sealedWith(master) {
+		k.askAgain = now.Add(askAgainAfter)
 		return last
 	}
 	keys := append(f.keys[:len(f.keys):len(f.keys)], fresh)
@@ -375,11 +382,15 @@ func (k *Keys) newest() dataKey {
 	return fresh
 }
 
-// providerPatience is how long a new file waits for the provider. Meanwhile no commit may need
-// another file, and Close waits.
-const providerPatience = time.Second
+const (
+	// providerPatience is how long a new file waits for the provider. Commits that need
+	// another file wait meanwhile, and so does Close.
+	providerPatience = time.Second
+	// askAgainAfter is the pause after an answer that was of no use.
+	askAgainAfter = time.Minute
+)
 
-// answer is Provider.Key for a caller that can do without.
+// answer is Provider.Key for a caller that can do without the answer.
 func (k *Keys) answer(id string) (key []byte, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), providerPatience)
 	defer cancel()
