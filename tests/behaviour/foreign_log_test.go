@@ -14,7 +14,7 @@ import (
 func TestForeignFiles_TheLogDoesNotCountOnFromThem(t *testing.T) {
 	t.Parallel()
 	header := rec.AppendHeader(nil, rec.Header{Type: rec.TypeLog, Number: rec.NumberMax - 1, File: 77, Salt: 1, Size: 1 << 20})
-	for name, content := range map[string][]byte{fmt.Sprintf("%d.log", rec.NumberMax-1): nil, "000077.log": header} {
+	for name, content := range map[string][]byte{fmt.Sprintf("%d.log", uint64(rec.NumberMax-1)): nil, "000077.log": header} {
 		t.Run(name, func(t *testing.T) {
 			disk := memfs.New()
 			opts := &stoat.Options{FS: disk}
