@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stoatdb/stoat"
@@ -78,9 +79,8 @@ func (o *openFiles) names() (names []string) {
 
 func TestDescriptors_JobsThroughManyTablesHoldFew(t *testing.T) {
 	ctx := context.Background()
-	most := 0
-	fs := watchFiles(memfs.New(), func(now int) { most = max(most, now) })
-	reset := func() { fs.mu.Lock(); most = 0; fs.mu.Unlock() }
+	var most atomic.Int64
+	fs := watchFiles(memfs.New(), func(now int) { most.Store(max(most.Load(), int64(now))) })
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: fs, MemtableSize: 64 << 10, Durability: stoat.Buffered})
 	testkit.Must(t, err)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -88,7 +88,7 @@ func TestDescriptors_JobsThroughManyTablesHoldFew(t *testing.T) {
 	key := func(i int) []byte {
 		return append(fmt.Appendf(nil, "key-%06d-", i), bytes.Repeat([]byte{byte(i)}, 240)...)
 	}
-	reset()
+	most.Store(0)
 	_, err = db.BulkLoad(ctx, func(yield func(stoat.Entry, error) bool) {
 		for _, i := range rng.Perm(n) {
 			v := make([]byte, 600)
@@ -101,8 +101,8 @@ func TestDescriptors_JobsThroughManyTablesHoldFew(t *testing.T) {
 		}
 	}, stoat.IngestOptions{Memory: 2 << 20})
 	testkit.Must(t, err)
-	if most > 100 {
-		t.Errorf("a bulk load of %d MiB opens %d files at once", n*850>>20, most)
+	if most.Load() > 100 {
+		t.Errorf("a bulk load of %d MiB opens %d files at once", n*850>>20, most.Load())
 	}
 	testkit.Must(t, db.Compact(ctx, stoat.CompactOptions{}))
 	for from := 0; from < n; from += 1000 {
@@ -117,10 +117,10 @@ func TestDescriptors_JobsThroughManyTablesHoldFew(t *testing.T) {
 	}
 	testkit.Must(t, db.Compact(ctx, stoat.CompactOptions{Lower: []byte("key"), Upper: []byte("kez")}))
 	s := db.Stats()
-	reset()
+	most.Store(0)
 	testkit.Must(t, db.Collect(ctx))
-	if most > 100 {
-		t.Errorf("Collect of a database of %d tables opens %d files at once", s.Tables, most)
+	if most.Load() > 100 {
+		t.Errorf("Collect of a database of %d tables opens %d files at once", s.Tables, most.Load())
 	}
 	testkit.Must(t, db.Close())
 }
@@ -129,11 +129,11 @@ func TestDescriptors_JobsThroughManyTablesHoldFew(t *testing.T) {
 func TestDescriptors_ACollectionOfAnEncryptedDatabaseStaysWithinTheBudget(t *testing.T) {
 	ctx := context.Background()
 	const budget = 1 << 20
-	var db *inside.DB
-	most := int64(0)
+	var db atomic.Pointer[inside.DB]
+	var most atomic.Int64
 	fs := watchFiles(memfs.New(), func(int) {
-		if db != nil {
-			most = max(most, db.Engine.Keys.Memory.Used())
+		if db := db.Load(); db != nil {
+			most.Store(max(most.Load(), db.Engine.Keys.Memory.Used()))
 		}
 	})
 	opened, err := inside.Open(testkit.Dir, &stoat.Options{FS: fs, MemtableSize: 64 << 10, MemoryBudget: budget,
@@ -163,12 +163,10 @@ func TestDescriptors_ACollectionOfAnEncryptedDatabaseStaysWithinTheBudget(t *tes
 		}))
 	}
 	testkit.Must(t, opened.Compact(ctx, stoat.CompactOptions{Lower: []byte("key"), Upper: []byte("kez")}))
-	fs.mu.Lock()
-	db, most = opened, 0
-	fs.mu.Unlock()
+	db.Store(opened)
 	testkit.Must(t, opened.Collect(ctx))
-	if most > budget {
-		t.Errorf("decrypted pages take %d bytes, with a budget of %d", most, budget)
+	if used := most.Load(); used > budget || used == 0 {
+		t.Errorf("decrypted pages take %d bytes, with a budget of %d", used, budget)
 	}
 	testkit.Must(t, opened.Close())
 }
