@@ -139,7 +139,7 @@ func (r *restore) timed() func(key []byte) bool {
 	return func(key []byte) bool {
 		if n := walk.Number(key); n != number {
 			k, ok := r.chain.Last().Header.State.Keyspace(n)
-			number, timed = n, ok && n != 0 && k.Settings.Timestamps != 0
+			number, timed = n, ok && k.Settings.Timestamps != 0
 		}
 		return timed
 	}

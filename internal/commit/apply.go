@@ -92,7 +92,7 @@ func (c *Committer) record(r *Request, timeMs uint64, refused error) error {
 		timeMs = c.store.Now() // reserve may have waited
 		restamp(pending, timeMs)
 	}
-	timeMs = max(timeMs, c.lastMs) // which may be later than the begin of the group
+	timeMs = max(timeMs, c.lastMs) // which may be later than the beginning of the group
 	if err := c.apply(r, seq); err != nil {
 		return err
 	}

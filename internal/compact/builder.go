@@ -30,7 +30,7 @@ func (b *Builder) Add(e *base.Entry) error {
 	if err := b.out.beginKey(e.Key); err != nil {
 		return err
 	}
-	if b.out.space != b.space {
+	if b.out.space != b.space { // a compaction asks once for each key
 		b.space = b.out.space
 		b.out.timed = b.job.Discard != nil && b.job.Discard(b.space).Timed
 	}

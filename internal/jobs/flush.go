@@ -311,11 +311,13 @@ const openSpansMax = 16
 
 // FirstFlush is the flush of Open, once the log is durable.
 func (j *Jobs) FirstFlush() {
-	if v := j.store.View(); j.commits.SpansToReplay() > openSpansMax && v.Memtables[0].Len()+len(v.Memtables) > 1 {
+	v := j.store.View()
+	if j.commits.SpansToReplay() > openSpansMax && (len(v.Memtables) > 1 || v.Memtables[0].Len() > 0) {
 		j.flushMemory()
 	}
 }
 
+// flushMemory flushes all memtables.
 func (j *Jobs) flushMemory() {
 	err := j.commits.Rotate(true)
 	for v := j.store.View(); err == nil && len(v.Memtables) > 1; v = j.store.View() {

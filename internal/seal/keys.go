@@ -358,6 +358,10 @@ func (k *Keys) newest() dataKey {
 	if f = k.now(); f.keys[len(f.keys)-1].id != last.id {
 		return f.keys[len(f.keys)-1]
 	}
+	// The clock may have gone back since.
+	if wait := k.askAgain.Sub(k.o.Clock.Now()); wait > 0 && wait <= askAgainAfter {
+		return last
+	}
 	if k.numbered = max(k.numbered, last.id); k.numbered == math.MaxUint32 {
 		return last
 	}
@@ -366,13 +370,9 @@ func (k *Keys) newest() dataKey {
 	if err != nil {
 		return last
 	}
-	now := k.o.Clock.Now()
-	if now.Before(k.askAgain) {
-		return last
-	}
 	master, err := k.answer(f.master)
 	if checkMaster(f.master, master, err) != nil || !f.sealedWith(master) {
-		k.askAgain = now.Add(askAgainAfter)
+		k.askAgain = k.o.Clock.Now().Add(askAgainAfter)
 		return last
 	}
 	keys := append(f.keys[:len(f.keys):len(f.keys)], fresh)

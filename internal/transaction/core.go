@@ -246,7 +246,7 @@ type gapReader struct {
 	index *gaps.Index
 	tx    Txn
 	at    base.SeqNum
-	timed *timedReads
+	timed *timedReads // of the iterator
 }
 
 // Find implements iter.Gaps.

@@ -54,7 +54,6 @@ func TestFeed_AnIngestRightAfterAKillIsGoneAndNotCorrupt(t *testing.T) {
 								var gone *feed.GoneError
 								if !errors.As(err, &gone) {
 									t.Errorf("after %d, buffered %v: %v; ErrCorrupt %v", after, buffered, err, errors.Is(err, stoat.ErrCorrupt))
-								} else {
 								}
 							}
 						}
