@@ -14,7 +14,8 @@ func TestKills_LogsOfShortRunsDoNotPileUp(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()
 	for range 200 {
-		db := testkit.OpenOn(t, disk, nil)
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
+		testkit.Must(t, err)
 		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("key"), []byte("value")) }))
 		killed := disk.Clone()
 		testkit.Must(t, db.Close())

@@ -16,7 +16,7 @@ import (
 
 // A young database on a small disk has much in its log and little in tables.
 func TestFull_AYoungDatabaseGetsRoomByDeletions(t *testing.T) {
-	for capacity := int64(26); capacity <= 60; capacity += 6 {
+	for capacity := int64(26); capacity <= 60; capacity += 2 {
 		for _, d := range []stoat.Durability{stoat.Buffered, stoat.Synced} {
 			t.Run(fmt.Sprintf("%d MiB/%v", capacity, d), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { fillYoung(t, capacity<<20, d) })
