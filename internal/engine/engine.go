@@ -163,7 +163,6 @@ func (e *Engine) assembleWrites(s manifest.State) {
 	e.Commits = commit.New(commit.Options{
 		Store: e.Store, Space: e.Space, Group: e.Group, Executor: e.exec, Activity: &e.Activity, Streams: e.Streams,
 		Log: log.Options{FS: o.FS, Dir: o.Dir, Random: rand.Uint64, Seal: sealer(e.Keys), Go: e.exec.Go,
-			Room:           func() int64 { e.Space.Look(); return e.Space.Spare() },
 			SegmentSizeMin: segmentMin, SegmentSizeMax: segmentMax},
 		Report: o.Report, HashSeed: s.HashSeed,
 		Functions: functions, MemtableSize: o.MemtableSize, Settings: e.Settings.Of,

@@ -26,10 +26,6 @@ type Options struct {
 	// transactions take several. Default and maximum: record.MaxPayload.
 	FrameSizeMax int
 
-	// Room returns how many bytes of the disk a new segment may take. Where there are fewer,
-	// segments are as small as possible. Default: any number.
-	Room func() int64
-
 	// Go runs a background job. Default: in a goroutine of its own.
 	Go func(job func())
 }
@@ -57,9 +53,6 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.FrameSizeMax == 0 {
 		o.FrameSizeMax = record.MaxPayload
-	}
-	if o.Room == nil {
-		o.Room = func() int64 { return never }
 	}
 	if o.Go == nil {
 		o.Go = func(job func()) { go job() }

@@ -191,9 +191,6 @@ func (w *Writer) prepareWanted() {
 // one. If the disk is too full for the planned size, the new file is as small
 // as possible. One prepare runs at a time.
 func (w *Writer) prepare(p plan) (*segment, error) {
-	if small := max(segmentSize(p.need), w.o.SegmentSizeMin); p.size > small && w.o.Room() < p.size {
-		p.size = small
-	}
 	w.mu.Lock()
 	number := w.mu.tip + 1 + uint64(len(w.mu.next))
 	sparse := w.mu.meanSync > bulkSync || p.size > w.o.SegmentSizeMax // the latter: for one large record
