@@ -47,9 +47,9 @@ var (
 	// file, the offset, and the read and the expected value.
 	ErrCorrupt = base.ErrCorrupt
 
-	// ErrFailed says that a write to the log or the manifest has failed. The database
-	// takes no more writes, because the disk may hold any part of that write. The error
-	// wraps the cause. Reads go on.
+	// ErrFailed says that a write to the log or the manifest has failed, or a sync of the
+	// directory. The database takes no more writes, because the disk may hold any part of
+	// that write. The error wraps the cause. Reads go on.
 	//
 	// Close the database and open it again. Everything that was committed as Synced
 	// before is there. A transaction whose commit returned ErrFailed is there as a

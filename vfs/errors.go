@@ -32,6 +32,9 @@ var (
 	// ErrTooManyFiles reports that the process or the system has no file
 	// descriptors left.
 	ErrTooManyFiles = errors.New("vfs: too many open files")
+	// ErrNamesLost reports that SyncDir failed, once, on a directory of [Strict]. Names of
+	// files may be lost, and no later SyncDir can tell.
+	ErrNamesLost = errors.New("vfs: names of files may be lost")
 	// ErrClosed reports the use of a file, mapping or lock after Close.
 	ErrClosed = errors.New("vfs: file is closed")
 	// ErrUnsupported reports an operation that this system does not support.

@@ -2,11 +2,12 @@ package vfs
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 )
 
 // Strict returns fs with one difference: after SyncDir failed on dir, every later
-// SyncDir on dir returns the same error.
+// SyncDir on dir returns the same error. errors.Is finds ErrNamesLost and the cause in it.
 //
 // A failed SyncDir may have lost every name that was not durable, and a later SyncDir
 // that succeeds does not cover those names. If a directory has two users, the SyncDir
@@ -36,8 +37,9 @@ func (s *strict) SyncDir(dir string) error {
 		return s.failed
 	}
 	err := s.FS.SyncDir(dir)
-	if !errors.Is(err, ErrTooManyFiles) {
-		s.failed = err
+	if err == nil || errors.Is(err, ErrTooManyFiles) {
+		return err
 	}
-	return err
+	s.failed = fmt.Errorf("%w: %w", ErrNamesLost, err)
+	return s.failed
 }

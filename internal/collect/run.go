@@ -29,7 +29,7 @@ import (
 func (c *Collector) Run(b Batch, known *LiveSet, stop func() error) error {
 	r := run{c: c, known: known, stop: stop, started: time.Now()}
 	c.o.Executor.At(work.PointPicked)
-	err := c.store.ManifestErr() // copies could be neither used nor removed
+	err := c.store.EditErr() // copies could be neither used nor removed
 	if err == nil {
 		err = r.collect(&b)
 	}

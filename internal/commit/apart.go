@@ -13,6 +13,7 @@ import (
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/place"
 	"github.com/stoatdb/stoat/internal/settings"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 const (
@@ -308,7 +309,11 @@ func (c *Committer) seal(out *place.Writer) error {
 		func() { sealed = out.Finish() },
 		func() { named = c.store.SyncNames() },
 	)
-	return errors.Join(sealed, named)
+	err := errors.Join(sealed, named)
+	if errors.Is(err, vfs.ErrNamesLost) {
+		err = c.Fail(err)
+	}
+	return err
 }
 
 // installApart makes files a part of the database, whose names may be durable, and
@@ -329,7 +334,7 @@ func (c *Committer) installApart(r *Request, files []*manifest.ValueFile, named 
 	if err == nil {
 		return nil
 	}
-	if c.store.ManifestErr() != nil {
+	if c.store.EditErr() != nil {
 		c.JobFailed(err)
 		err = base.Failed(err)
 	}

@@ -153,7 +153,7 @@ func (c *Committer) JobFailed(err error) {
 	if errors.Is(err, work.ErrStopped) || errors.Is(err, base.ErrClosed) {
 		return
 	}
-	if e := c.store.ManifestErr(); e != nil {
+	if e := c.store.EditErr(); e != nil {
 		_ = c.Fail(e) // the next commit returns it
 	}
 	c.o.Report(event.BackgroundError{Err: err})

@@ -72,7 +72,7 @@ func (c *Committer) commitTables(way *Passage, install func(seq base.SeqNum) err
 	}
 	seq = c.lastSeq + 1
 	if err := install(seq); err != nil {
-		if c.store.ManifestErr() != nil {
+		if c.store.EditErr() != nil {
 			return 0, true, c.Fail(err)
 		}
 		c.o.Space.FailedBy(err)

@@ -2,6 +2,7 @@ package commit
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -9,6 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // Log returns the log, or nil before the first commit.
@@ -25,7 +27,7 @@ func (c *Committer) LogOptions() log.Options { return c.o.Log }
 // were, unless it is the manifest's, which then fails for good. The caller holds build, or
 // is Open.
 func (c *Committer) StartLog() error {
-	if err := c.store.ManifestErr(); err != nil {
+	if err := c.store.EditErr(); err != nil {
 		return err // the manifest may name the log that was begun before
 	}
 	l, err := log.Create(c.o.Log, c.recovered)
@@ -34,7 +36,7 @@ func (c *Committer) StartLog() error {
 	}
 	spans := append(slices.Clone(c.recovered.Spans), base.LogSpan{First: l.First()})
 	if err := c.store.Record(manifest.Edit{Spans: manifest.Some(spans)}); err != nil {
-		if c.store.ManifestErr() == nil {
+		if c.store.EditErr() == nil {
 			l.Abandon(c.recovered)
 		} else {
 			_ = l.Close() // the manifest may name it, and its error is the one to tell
@@ -80,7 +82,7 @@ func (c *Committer) ensureLog() error {
 		return nil
 	}
 	err := c.StartLog()
-	if err != nil && c.store.ManifestErr() != nil {
+	if err != nil && (c.store.EditErr() != nil || errors.Is(err, vfs.ErrNamesLost)) {
 		return c.Fail(err)
 	}
 	return err
@@ -93,9 +95,14 @@ func (c *Committer) reserve(n int64) error {
 		return err
 	}
 	l := c.log.Load()
-	err := l.Reserve(n)
-	if err != nil && l.Err() != nil {
-		return c.Fail(err) // it was to write what came before
+	return c.failedLog(l, l.Reserve(n))
+}
+
+// failedLog returns err, which is nil or the error of a step of the log. It ends all commits
+// if the log may be unable to tell what it has, or if no later step can succeed.
+func (c *Committer) failedLog(l *log.Writer, err error) error {
+	if err != nil && (l.Err() != nil || errors.Is(err, vfs.ErrNamesLost)) {
+		return c.Fail(err)
 	}
 	return err
 }
@@ -155,10 +162,7 @@ func (c *Committer) Rotate(shrink bool) error {
 	}
 	l := c.log.Load()
 	if shrink {
-		if err := l.Shrink(); err != nil {
-			if l.Err() != nil {
-				return c.Fail(err)
-			}
+		if err := c.failedLog(l, l.Shrink()); err != nil {
 			return err
 		}
 	}

@@ -95,7 +95,7 @@ func (j *Jobs) attempt(plan *compact.Plan, s *compact.Shape) error {
 	case plan.Drop || plan.Move:
 	case inputs <= s.OutputMax:
 		j.space.MergeEnded(inputs, err)
-	case errors.Is(err, vfs.ErrNoSpace) && j.store.ManifestErr() == nil:
+	case errors.Is(err, vfs.ErrNoSpace) && j.store.EditErr() == nil:
 		j.attempts.note(plan, s)
 		return nil // the compactor goes on with other merges
 	}

@@ -156,7 +156,7 @@ func (j *Jobs) fewerFiles(plan *compact.Plan, now work.Load) bool {
 func (j *Jobs) Run(plan compact.Plan, stop func() error, tell func(moved int64)) error {
 	started := time.Now()
 	j.o.Executor.At(work.PointPicked)
-	if err := j.store.ManifestErr(); err != nil {
+	if err := j.store.EditErr(); err != nil {
 		return err // what the plan would write could be neither used nor removed
 	}
 	out := output{values: place.NewWriter(j.o.Place)}

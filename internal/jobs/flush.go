@@ -49,7 +49,7 @@ func (j *Jobs) FlushStep() (time.Duration, error) {
 		due, err := j.FlushNext()
 		if err != nil {
 			j.space.Rests(space.Flushes)
-			if errors.Is(err, vfs.ErrNoSpace) && j.store.ManifestErr() == nil {
+			if errors.Is(err, vfs.ErrNoSpace) && j.store.EditErr() == nil {
 				// The next attempt may need what the log keeps for feeds, or for later.
 				_, _ = j.leaveLog() // the error of the flush says more
 				j.commits.TrimLog()
@@ -110,7 +110,7 @@ func (j *Jobs) flush(v *state.View, from int) error {
 	started := time.Now()
 	flushed := v.Memtables[from:]
 	j.o.Executor.At(work.PointPicked)
-	if err := j.store.ManifestErr(); err != nil {
+	if err := j.store.EditErr(); err != nil {
 		return fmt.Errorf("flush: %w", err) // the files could be neither used nor removed
 	}
 	run, err := j.writeRun(flushed)

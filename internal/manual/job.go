@@ -123,7 +123,7 @@ func (e *Engine) operate(ctx context.Context, name string, o Options, run func(*
 		err = j.sweep()
 	}
 	if err != nil {
-		if e.Store.ManifestErr() != nil {
+		if e.Store.EditErr() != nil {
 			e.Commits.JobFailed(err)
 			err = base.Failed(err)
 		}

@@ -250,7 +250,7 @@ func (r *Registry) addLocked(k *manifest.Keyspace) *Handle {
 func (r *Registry) record(edit manifest.Edit) error {
 	err := r.o.Store.Record(edit)
 	if err != nil {
-		if r.o.Store.ManifestErr() != nil {
+		if r.o.Store.EditErr() != nil {
 			r.o.Commits.JobFailed(err)
 			err = base.Failed(err)
 		}

@@ -1,12 +1,15 @@
 package state
 
 import (
+	"errors"
+
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/event"
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/work"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // Install makes the files of a finished job live. It makes their names durable,
@@ -56,7 +59,11 @@ func (s *Store) SyncNames() error {
 	if mutant.On(mutant.NoTableDirSync) {
 		return nil
 	}
-	return s.o.FS.SyncDir(s.o.Dir)
+	err := s.o.FS.SyncDir(s.o.Dir)
+	if errors.Is(err, vfs.ErrNamesLost) {
+		s.namesLost.CompareAndSwap(nil, &err)
+	}
+	return err
 }
 
 // load brings the tables that edit adds into memory before the first read, as far

@@ -70,7 +70,8 @@ type Store struct {
 	view    atomic.Pointer[View]
 	closed  atomic.Bool
 
-	nextFile atomic.Uint64 // the number of the next file
+	nextFile  atomic.Uint64         // the number of the next file
+	namesLost atomic.Pointer[error] // of SyncNames, nil unless it failed for good
 
 	following struct {
 		// shown is odd while Follow replaces the view and the visible version.
@@ -127,8 +128,14 @@ func (s *Store) State() manifest.State { return s.manifest.State() }
 // Version returns the files of the durable state.
 func (s *Store) Version() *manifest.Version { return s.manifest.State().Version }
 
-// ManifestErr returns the error that ended all edits, if one did.
-func (s *Store) ManifestErr() error { return s.manifest.Err() }
+// EditErr returns the error that ended all edits, if one did: that of a write of the
+// manifest, or that of SyncNames.
+func (s *Store) EditErr() error {
+	if lost := s.namesLost.Load(); lost != nil {
+		return *lost
+	}
+	return s.manifest.Err()
+}
 
 // Visible returns the newest version that readers see.
 func (s *Store) Visible() base.SeqNum { return base.SeqNum(s.visible.Load()) }

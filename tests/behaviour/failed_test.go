@@ -29,6 +29,8 @@ func TestErrFailed_EndsAllWritingAfterAFailedWrite(t *testing.T) {
 		"write of the log":                    {rule: faultfs.Rule{Op: vfs.OpWrite, Path: "000001.log"}},
 		"manifest of a new log":               {rule: faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatManifest}, first: true},
 		"manifest of values that lie apart":   {rule: faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatManifest}, value: large},
+		"name of a new log":                   {rule: faultfs.Rule{Op: vfs.OpSyncDir}, first: true},
+		"names of values that lie apart":      {rule: faultfs.Rule{Op: vfs.OpSyncDir}, value: large},
 		"sync of the log, for a large commit": {rule: faultfs.Rule{Op: vfs.OpSyncData, Path: "000001.log"}, value: large},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,8 +82,8 @@ func TestErrFailed_EndsAllWritingAfterAFailedWrite(t *testing.T) {
 }
 
 // After a failed write of the manifest it is unknown what it refers to, so no file goes. Jobs
-// that went on would fill the disk.
-func TestErrFailed_OfTheManifestEndsTheJobs(t *testing.T) {
+// that went on would fill the disk. After a failed sync of the directory, no job can succeed.
+func TestErrFailed_OfTheManifestOrTheDirectoryEndsTheJobs(t *testing.T) {
 	t.Parallel()
 	set := func(db *stoat.DB, i int) error {
 		return db.Update(func(tx stoat.Txn) error { return tx.Set(testkit.Key(i), make([]byte, 1000)) }, stoat.WithDurability(stoat.Buffered))
@@ -113,38 +115,46 @@ func TestErrFailed_OfTheManifestEndsTheJobs(t *testing.T) {
 			return db.Collect(t.Context())
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				disk := memfs.New()
-				faults := faultfs.New(disk)
-				db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, MemtableSize: testkit.SmallMemtable})
-				testkit.Must(t, err)
-				defer func() { _ = db.Close() }() // after a failure of the test
-				for i := range 4000 {
-					testkit.Must(t, set(db, i%2000))
-				}
-				testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-				var rule *faultfs.Fault
-				err = fail(t, db, func() { rule = faults.Add(faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatManifest}) })
-				testkit.WantError(t, "the job, or a commit after it", err, stoat.ErrFailed)
-				if rule == nil || rule.Fired() != 1 {
-					t.Fatal("no call failed")
-				}
-				files := func() int {
-					synctest.Wait()
-					names, err := disk.List(testkit.Dir)
+		for what, failing := range map[string]faultfs.Rule{
+			"manifest":  {Op: vfs.OpSyncData, Category: vfs.CatManifest},
+			"directory": {Op: vfs.OpSyncDir},
+		} {
+			if name == "keyspace" && what == "directory" {
+				continue // a keyspace has no files of its own
+			}
+			t.Run(name+", "+what, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					disk := memfs.New()
+					faults := faultfs.New(disk)
+					db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, MemtableSize: testkit.SmallMemtable})
 					testkit.Must(t, err)
-					return len(names)
-				}
-				before := files()
-				time.Sleep(5 * time.Minute)
-				if after := files(); after > before {
-					t.Errorf("five minutes later, %d files have become %d", before, after)
-				}
-				testkit.WantError(t, "Close", db.Close(), stoat.ErrFailed)
+					defer func() { _ = db.Close() }() // after a failure of the test
+					for i := range 4000 {
+						testkit.Must(t, set(db, i%2000))
+					}
+					testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+					var rule *faultfs.Fault
+					err = fail(t, db, func() { rule = faults.Add(failing) })
+					testkit.WantError(t, "the job, or a commit after it", err, stoat.ErrFailed)
+					if rule == nil || rule.Fired() != 1 {
+						t.Fatal("no call failed")
+					}
+					files := func() int {
+						synctest.Wait()
+						names, err := disk.List(testkit.Dir)
+						testkit.Must(t, err)
+						return len(names)
+					}
+					before := files()
+					time.Sleep(5 * time.Minute)
+					if after := files(); after > before {
+						t.Errorf("five minutes later, %d files have become %d", before, after)
+					}
+					testkit.WantError(t, "Close", db.Close(), stoat.ErrFailed)
+				})
 			})
-		})
+		}
 	}
 }
 

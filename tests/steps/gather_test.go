@@ -553,7 +553,7 @@ func failMoving(t *testing.T, move func(s *gatherScene) error) {
 		if err != nil && !errors.Is(err, faultfs.ErrInjected) {
 			t.Fatalf("call %d: %v", nth, err)
 		}
-		failed := s.db.Engine.Store.ManifestErr() != nil
+		failed := s.db.Engine.Store.EditErr() != nil
 		s.mustHaveAll()
 		if !failed && err != nil {
 			s.db.Engine.Store.Sweep()

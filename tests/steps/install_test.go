@@ -56,10 +56,10 @@ func TestInstall_ATableThatCouldNotBeInstalledIsNotKeptOpen(t *testing.T) {
 	db := openStillOn(t, disk)
 	flushSome(t, db)
 	before := openReaders(db)
-	rule := disk.Add(faultfs.Rule{Op: vfs.OpSyncDir, Nth: 1, Err: vfs.ErrNoSpace})
+	rule := disk.Add(faultfs.Rule{Op: vfs.OpSyncDir, Nth: 1, Err: vfs.ErrTooManyFiles})
 	setValue(t, db, "key", "value")
 	testkit.Must(t, db.Engine.Commits.Rotate(true))
-	if _, err := db.Engine.Jobs.FlushNext(); !errors.Is(err, vfs.ErrNoSpace) || rule.Fired() == 0 {
+	if _, err := db.Engine.Jobs.FlushNext(); !errors.Is(err, vfs.ErrTooManyFiles) || rule.Fired() == 0 {
 		t.Fatalf("the flush did not fail: %v", err)
 	}
 	if after := openReaders(db); after != before {
@@ -91,8 +91,8 @@ func TestInstall_AValueFileThatCouldNotBeInstalledIsNotKeptOpen(t *testing.T) {
 			populated.Add(1)
 		}
 	})
-	rule := disk.Add(faultfs.Rule{Op: vfs.OpSyncDir, Nth: 1, Err: vfs.ErrNoSpace})
-	if _, err := db.Engine.Collector.Tidy(false, new(collect.LiveSet)); !errors.Is(err, vfs.ErrNoSpace) || rule.Fired() == 0 {
+	rule := disk.Add(faultfs.Rule{Op: vfs.OpSyncDir, Nth: 1, Err: vfs.ErrTooManyFiles})
+	if _, err := db.Engine.Collector.Tidy(false, new(collect.LiveSet)); !errors.Is(err, vfs.ErrTooManyFiles) || rule.Fired() == 0 {
 		t.Fatalf("the collection did not fail: %v", err)
 	}
 	if populated.Load() == 0 {
