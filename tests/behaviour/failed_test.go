@@ -158,6 +158,26 @@ func TestErrFailed_OfTheManifestOrTheDirectoryEndsTheJobs(t *testing.T) {
 	}
 }
 
+func TestErrFailed_OfTheNameOfAnotherLogSegmentEndsTheCommits(t *testing.T) {
+	t.Parallel()
+	faults := faultfs.New(memfs.New())
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, MemtableSize: 64 << 20}) // no flush syncs the directory
+	testkit.Must(t, err)
+	set := func() error {
+		return db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("key"), make([]byte, 10_000)) }, stoat.WithDurability(stoat.Buffered))
+	}
+	testkit.Must(t, set())
+	rule := faults.Add(faultfs.Rule{Op: vfs.OpSyncDir})
+	for i := 0; err == nil && i < 5000; i++ {
+		err = set()
+	}
+	if rule.Fired() == 0 {
+		t.Fatal("the log needed no further segment")
+	}
+	testkit.WantError(t, "a commit after the segments that had names", err, stoat.ErrFailed)
+	testkit.WantError(t, "Close", db.Close(), stoat.ErrFailed)
+}
+
 func TestErrFailed_IsNotForACommitThatFailsAlone(t *testing.T) {
 	t.Parallel()
 	faults := faultfs.New(memfs.New())
