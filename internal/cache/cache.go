@@ -35,8 +35,8 @@ func New(size int64) *Cache {
 	return c
 }
 
-// An id names a block by the number of its table, which the database never
-// reuses, and its place in the table.
+// An id names a block by a number of its table, which no other table has, and its
+// place in the table.
 type id struct{ table, block uint64 }
 
 func (c *Cache) shard(k id) *shard {

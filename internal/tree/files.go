@@ -127,9 +127,13 @@ func (f *Files) reader(t *Table) (*table.Reader, error) {
 	}
 	return t.open(base.TableName(t.Num), func() (*table.Reader, error) {
 		return f.open(t.Table, table.ReaderOptions{
-			MappedOnly: f.opts.MappedOnly, Used: f.opts.Used, Cache: f.opts.Cache, CacheID: uint64(t.Num)})
+			MappedOnly: f.opts.MappedOnly, Used: f.opts.Used, Cache: f.opts.Cache, CacheID: cacheID(t.Table)})
 	})
 }
+
+// cacheID identifies a table in the cache. In a database that follows another process, a
+// number may belong to another table later, which has another salt.
+func cacheID(t *manifest.Table) uint64 { return uint64(t.Num) ^ t.Salt }
 
 // Open returns a separate reader of the table, which the caller must close. A
 // missing file, or one that does not match the manifest, is corruption.
