@@ -106,7 +106,8 @@ func (j *journal) fill(f vfs.File, state State, salt uint64, room int64, seal re
 	j.durable = used
 	j.end, j.chain, j.salt = used, j.b.Chain(), salt
 	head := append(record.AppendHeader(make([]byte, 0, used), header), frames...)
-	j.b.Reset()
+	// The memory of the snapshot goes: edits need little.
+	j.b = record.ContinueBuilder(salt, record.MaxPayload, aead, used, j.chain)
 
 	// All blocks are written below, whether reserved or not.
 	if _, err := f.Preallocate(0, j.size); err != nil {
