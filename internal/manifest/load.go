@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/mutant"
@@ -190,8 +191,9 @@ func (s *Store) syncAsItIs() error {
 // manifests. It keeps them while the name of this one may still get lost.
 func (s *Store) cleanUp(l listing, proven bool) error {
 	for _, name := range l.temps {
-		s.removeOld(s.fs.Join(s.dir, name))
+		_ = s.fs.Remove(s.fs.Join(s.dir, name)) // the next Load tries again
 	}
+	s.mu.old = slices.Clone(l.manifests[:len(l.manifests)-1])
 	if !proven {
 		err := s.takeOverLocked(s.mu.state)
 		if s.mu.err == nil && errors.Is(err, vfs.ErrNoSpace) {
@@ -202,9 +204,7 @@ func (s *Store) cleanUp(l listing, proven bool) error {
 			return err
 		}
 	}
-	for _, number := range l.manifests[:len(l.manifests)-1] {
-		s.removeOld(s.path(number))
-	}
+	s.removeOldLocked()
 	// A crash may have lost edits behind the last one. Their nonces are used.
 	s.mu.unproven = proven && s.seal != nil && !mutant.On(mutant.ContinueSealed)
 	return nil

@@ -27,6 +27,8 @@ type Store struct {
 		file  journal
 		// unproven says that a new file must take over before the next append.
 		unproven bool
+		// old are the numbers of superseded manifests to remove, ascending.
+		old []uint64
 	}
 }
 

@@ -39,13 +39,22 @@ func (s *Store) takeOverLocked(state State) error {
 	}
 	s.mu.file, s.mu.unproven = tmp, false
 	_ = old.file.Close() // the new file supersedes all of it
-	s.removeOld(s.path(old.number))
+	s.mu.old = append(s.mu.old, old.number)
+	s.removeOldLocked()
 	return nil
 }
 
-// removeOld removes an obsolete file. If the file stays, or reappears after a
-// crash, the next Load ignores it and tries again.
-func (s *Store) removeOld(path string) { _ = s.fs.Remove(path) }
+// removeOldLocked removes manifests that a durable one has superseded, the oldest first. It
+// keeps the successors of one that stays: followers look whether the next one is there. If
+// files stay, or reappear after a crash, the next Load ignores them and tries again.
+func (s *Store) removeOldLocked() {
+	for len(s.mu.old) > 0 {
+		if err := s.fs.Remove(s.path(s.mu.old[0])); err != nil && !errors.Is(err, vfs.ErrNotExist) {
+			return
+		}
+		s.mu.old = s.mu.old[1:]
+	}
+}
 
 // writeTemp writes a manifest with the given number under its temporary name,
 // with state as its snapshot. Everything but that name is durable. The file stays
