@@ -82,27 +82,46 @@ func dropped(drops []manifest.Place, num base.FileNum) bool {
 }
 
 // OpenAll opens all files of a version, so that the view of the version can be read
-// whatever happens to the names of the files. If that fails, it closes the files that it
-// has opened: no reader has begun to use them.
-func (f *Files) OpenAll(v *manifest.Version) error {
-	var opened []Resident
-	err := f.openAll(v, &opened)
-	if err == nil {
-		return nil
+// whatever happens to the names of the files. If that fails, or panics because of a page, it
+// closes the files that it has opened: no reader has begun to use them.
+func (f *Files) OpenAll(v *manifest.Version) (err error) {
+	var o opening
+	defer func() {
+		if !o.done {
+			err = errors.Join(err, f.undo(&o))
+		}
+	}()
+	if err = f.openAll(v, &o); err == nil {
+		o.done = true
 	}
-	errs := []error{err}
-	for i := range opened {
-		if r := opened[i].Retire(); r != nil {
+	return err
+}
+
+// An opening is what OpenAll has done.
+type opening struct {
+	// opened are the files that it has opened, or tried to open. tables and values are those
+	// among them that Files did not know.
+	opened         []Resident
+	tables, values []base.FileNum
+	done           bool
+}
+
+// undo closes the files, and forgets those that were new.
+func (f *Files) undo(o *opening) error {
+	errs := []error{f.Drop(o.tables), f.DropValues(o.values)}
+	for i := range o.opened {
+		if r := o.opened[i].Retire(); r != nil {
 			errs = append(errs, r.Close())
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (f *Files) openAll(v *manifest.Version, opened *[]Resident) error {
+func (f *Files) openAll(v *manifest.Version, o *opening) error {
 	for _, level := range v.Levels {
 		for _, m := range level {
 			f.mu.Lock()
+			known := f.tables[m.Num] != nil
 			t := f.table(m)
 			f.mu.Unlock()
 			if r := t.tableHandle.reader.Load(); r != nil {
@@ -111,7 +130,10 @@ func (f *Files) openAll(v *manifest.Version, opened *[]Resident) error {
 				}
 				continue
 			}
-			*opened = append(*opened, Resident{table: t.tableHandle})
+			o.opened = append(o.opened, Resident{table: t.tableHandle})
+			if !known {
+				o.tables = append(o.tables, m.Num)
+			}
 			if _, err := f.reader(t); err != nil {
 				return err
 			}
@@ -119,6 +141,7 @@ func (f *Files) openAll(v *manifest.Version, opened *[]Resident) error {
 	}
 	for _, m := range v.Values {
 		f.mu.Lock()
+		known := f.values[m.File] != nil
 		file := f.valueFile(m.ValueFile)
 		f.mu.Unlock()
 		if r := file.reader.Load(); r != nil {
@@ -127,7 +150,10 @@ func (f *Files) openAll(v *manifest.Version, opened *[]Resident) error {
 			}
 			continue
 		}
-		*opened = append(*opened, Resident{values: file.valueHandle})
+		o.opened = append(o.opened, Resident{values: file.valueHandle})
+		if !known {
+			o.values = append(o.values, m.File)
+		}
 		if _, err := f.valueReader(file); err != nil {
 			return err
 		}
