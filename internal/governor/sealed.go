@@ -40,10 +40,9 @@ func (g *Governor) roundSealedLocked() (more bool, err error) {
 	var chosen []tree.Resident
 	for _, i := range chooseSealed(g.files, left, others, limit) {
 		chosen = append(chosen, g.residents[i])
-		g.gaveBack.Add(g.files[i].Bytes)
 		left -= g.files[i].Bytes
 	}
-	g.store.Retire(chosen)
+	g.gaveBack.Add(g.store.Retire(chosen))
 	clear(g.residents) // a file that is closed is not kept by this
 	return full(left, limit), errors.Join(errs...)
 }

@@ -75,23 +75,25 @@ func ObsoleteValues(v *manifest.ValueFile) Obsolete {
 }
 
 // Retire takes the readers of sealed files out of use. They are closed, and the memory
-// of their pages is free, once no reader of an older view is left.
+// of their pages is free, once no reader of an older view is left. Retire returns how many
+// bytes these are.
 //
 // In a database that follows another process they stay: the file may have no name any
 // more, so that no later read could open it.
-func (s *Store) Retire(residents []tree.Resident) {
+func (s *Store) Retire(residents []tree.Resident) (bytes int64) {
 	if s.o.Follows {
-		return
+		return 0
 	}
 	var gone []Obsolete
 	for i := range residents {
-		bytes := residents[i].PageBytes()
+		n := residents[i].PageBytes()
 		if r := residents[i].Retire(); r != nil {
-			gone = append(gone, Obsolete{retired: r, bytes: bytes})
+			gone = append(gone, Obsolete{retired: r, bytes: n})
+			bytes += n
 		}
 	}
 	if len(gone) == 0 {
-		return
+		return 0
 	}
 	// A reader that announces the next view comes after the readers were retired.
 	s.change(func(v View) View {
@@ -99,6 +101,7 @@ func (s *Store) Retire(residents []tree.Resident) {
 		return v
 	})
 	s.Discard(gone)
+	return bytes
 }
 
 // Discard takes what the newest view no longer has. Files in it will be deleted: the
