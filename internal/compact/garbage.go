@@ -27,6 +27,13 @@ func (s Shape) shrinks(t *manifest.Table, level int) bool {
 	return s.removable(t) > 0 || s.Discardable != nil && s.Discardable(t, level)
 }
 
+// shrinksOnce is shrinks for a table of the last level that is rewritten once, whatever that
+// leaves. A rewrite merges partial entries, unless their function is missing or fails. Tables
+// that a restore made, or a merge beside a snapshot, may have many of them.
+func (s Shape) shrinksOnce(t *manifest.Table) bool {
+	return s.shrinks(t, last) || t.Partials > 0 && t.LargestSeq <= s.OldestSnapshot
+}
+
 // surplus returns how many entries of t surely exceed the number of versions to keep.
 // Snapshots needed them when t was written. It is 0 if a snapshot may still need them. A
 // rewrite leaves none.

@@ -47,7 +47,7 @@ func PickRange(v *manifest.Version, s Shape, r Range) (Plan, bool) {
 		}
 	}
 	for _, t := range within(v.Levels[last], keys) {
-		if t.Num < r.Next && p.s.shrinks(t, last) {
+		if t.Num < r.Next && p.s.shrinksOnce(t) {
 			return p.down(t, last, ReasonManual), true
 		}
 	}
@@ -81,7 +81,7 @@ func (r *Range) Ahead(v *manifest.Version, s Shape) (bytes int64) {
 		}
 	}
 	for _, t := range v.Overlapping(last, r.Lo, r.Hi, true) {
-		if !met[t.Num] && t.Num < r.Next && s.shrinks(t, last) {
+		if !met[t.Num] && t.Num < r.Next && s.shrinksOnce(t) {
 			bytes += t.Size
 		}
 	}
