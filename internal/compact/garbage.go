@@ -41,12 +41,12 @@ func (s Shape) surplus(t *manifest.Table) uint64 {
 	if t.LargestSeq > s.OldestSnapshot {
 		return 0
 	}
-	return Surplus(t, s.versionsIn(t))
+	return Surplus(t, s.VersionsIn(t))
 }
 
-// versionsIn returns how many versions of a key of t stay at most. It asks for the
+// VersionsIn returns how many versions of a key of t stay at most. It asks for the
 // setting of the keyspace of t, if all keys of t are of one keyspace.
-func (s Shape) versionsIn(t *manifest.Table) int {
+func (s Shape) VersionsIn(t *manifest.Table) int {
 	if s.VersionsOf == nil {
 		return s.Versions
 	}

@@ -60,7 +60,7 @@ type Level struct {
 
 // Tree returns the figures of v.
 func (e *Engine) Tree(v *manifest.Version) (f Tree) {
-	versions := e.Settings.Of(0).NumVersions
+	shape := compact.Shape{Versions: e.Settings.VersionsMax(), VersionsOf: func(n uint32) int { return e.Settings.Of(n).NumVersions }}
 	for _, file := range v.Values {
 		f.Values++
 		f.ValueBytes += file.Size
@@ -73,7 +73,7 @@ func (e *Engine) Tree(v *manifest.Version) (f Tree) {
 			l.Bytes += t.Size
 			f.ValueJumps += int64(t.Jumps)
 			f.TableContent += int64(t.KeyBytes + t.ValueBytes)
-			if surplus := compact.Surplus(t, versions); surplus > 0 {
+			if surplus := compact.Surplus(t, shape.VersionsIn(t)); surplus > 0 {
 				part := float64(surplus) / float64(t.Entries)
 				f.SnapshotBytes += int64(part * float64(uint64(t.Size)+t.Referred()))
 			}

@@ -96,3 +96,17 @@ func TestIdle_DeletionsGrowOld(t *testing.T) {
 		testkit.Must(t, db.Close())
 	})
 }
+
+func TestStats_VersionsThatAKeyspaceKeepsAreNotForSnapshots(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	ks, err := db.Keyspace("three versions", &stoat.KeyspaceOptions{NumVersions: 3})
+	testkit.Must(t, err)
+	for range 3 {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(ks).Set([]byte("k"), make([]byte, 100)) }))
+	}
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	if kept := db.Stats().SnapshotBytes; kept != 0 {
+		t.Errorf("%d bytes are said to be kept for transactions, and there never was one", kept)
+	}
+}
