@@ -1,0 +1,92 @@
+package behaviour
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+// A program copies a keyspace by a buffered commit, and then drops the original. A power cut
+// at any call of the drop leaves one of the two.
+func TestDropKeyspace_IsNeverKeptWithoutAnEarlierCommit(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := moved(t, disk)
+	var disks []*memfs.FS
+	disk.SetHook(func(vfs.Op) { disks = append(disks, disk.CrashKeeping(func(int) bool { return false })) })
+	testkit.Must(t, db.DropKeyspace("old"))
+	disk.SetHook(nil)
+	testkit.Must(t, db.Close())
+	for i, disk := range disks {
+		wantOneOfBoth(t, i, disk)
+	}
+}
+
+// The device fails at any sync of the drop, and loses what the sync was for.
+func TestDropKeyspace_IsNotKeptByAFailingDeviceThatLosesAnEarlierCommit(t *testing.T) {
+	t.Parallel()
+	for nth := int64(1); ; nth++ {
+		disk := memfs.New()
+		faulty := faultfs.New(disk)
+		db := moved(t, faulty)
+		fault := faulty.Add(faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatLog, Nth: nth, Sync: vfs.SyncDropped})
+		err := db.DropKeyspace("old")
+		faulty.Clear()
+		if e := db.Close(); e != nil && !errors.Is(e, stoat.ErrFailed) {
+			t.Fatal(e)
+		}
+		if fault.Fired() == 0 {
+			testkit.Must(t, err)
+			break
+		}
+		wantOneOfBoth(t, int(nth), disk.CrashKeeping(func(int) bool { return false }))
+	}
+}
+
+// moved returns a database with a key in a keyspace that is durable, and with a copy of it in
+// another keyspace that is not.
+func moved(t *testing.T, fs vfs.FS) *stoat.DB {
+	t.Helper()
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: fs})
+	testkit.Must(t, err)
+	before, err := db.Keyspace("old", nil)
+	testkit.Must(t, err)
+	after, err := db.Keyspace("new", nil)
+	testkit.Must(t, err)
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(before).Set([]byte("k"), []byte("v")) }))
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+		v, err := tx.In(before).Get([]byte("k"))
+		if err != nil {
+			return err
+		}
+		return tx.In(after).Set([]byte("k"), v)
+	}, stoat.WithDurability(stoat.Buffered)))
+	return db
+}
+
+func wantOneOfBoth(t *testing.T, i int, disk *memfs.FS) {
+	t.Helper()
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk, MustExist: true})
+	testkit.Must(t, err)
+	defer func() { testkit.Must(t, db.Close()) }()
+	all, err := db.Keyspaces()
+	testkit.Must(t, err)
+	for _, info := range all[1:] {
+		ks, err := db.Keyspace(info.Name, nil)
+		testkit.Must(t, err)
+		var has bool
+		testkit.Must(t, db.View(func(tx stoat.Txn) (err error) {
+			has, err = tx.In(ks).Has([]byte("k"))
+			return err
+		}))
+		if has {
+			return
+		}
+	}
+	t.Errorf("case %d: the drop is there, and an earlier commit is not", i)
+}
