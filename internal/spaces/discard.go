@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/commit"
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
@@ -18,11 +19,15 @@ import (
 //  3. The registry notes the newest commit. All versions below the point are in it or
 //     in commits before it.
 func (r *Registry) DiscardBelow(h *Handle, at uint64) error {
-	_, end, err := r.o.Group.Begin(context.Background())
+	ctx, end, err := r.o.Group.Begin(context.Background())
 	if err != nil {
 		return err
 	}
 	defer end()
+	// A power cut must not take a commit that came before, such as a copy of old versions.
+	if err := r.o.Commits.Submit(ctx, commit.SyncRequest()); err != nil {
+		return fmt.Errorf("discard below %d in keyspace %q: %w", at, h.Name, err)
+	}
 	r.defining.Lock()
 	defer r.defining.Unlock()
 	s := r.o.Store.State()
