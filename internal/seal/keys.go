@@ -53,9 +53,10 @@ type Keys struct {
 	// failed rename or sync leaves open which KEYS a power cut brings back. Guarded by
 	// changing.
 	certain bool
-	// numbered is the highest number that newest has given to a data key. If replacing KEYS
-	// failed, a follower may nevertheless have read that key. Guarded by changing.
-	numbered uint32
+	// unsure is a data key that replacing KEYS has failed with; its number is 0 if there is
+	// none. A follower may nevertheless have read it. So the next KEYS has it, too. Guarded by
+	// changing.
+	unsure dataKey
 	// askAgain is when newest asks the provider again. Guarded by changing.
 	askAgain time.Time
 
@@ -222,7 +223,16 @@ func (k *Keys) rotate(ctx context.Context, trust bool) error {
 	if mutant.On(mutant.RotateForgetsKeys) {
 		f.keys = f.keys[len(f.keys)-1:]
 	}
-	return k.replace(keyFile{master: id, keys: f.keys}, master)
+	return k.replace(keyFile{master: id, keys: k.withUnsure(f.keys)}, master)
+}
+
+// withUnsure returns the data keys for the next KEYS. The caller holds changing, or is the
+// only user.
+func (k *Keys) withUnsure(keys []dataKey) []dataKey {
+	if k.unsure.id == 0 {
+		return keys
+	}
+	return append(keys[:len(keys):len(keys)], k.unsure)
 }
 
 // now returns the contents of KEYS.
@@ -252,6 +262,7 @@ func (k *Keys) replace(f keyFile, master []byte) error {
 	if err := k.write(b); err != nil {
 		return err
 	}
+	k.unsure = dataKey{}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.file = f
@@ -362,11 +373,13 @@ func (k *Keys) newest() dataKey {
 	if wait := k.askAgain.Sub(k.o.Clock.Now()); wait > 0 && wait <= askAgainAfter {
 		return last
 	}
-	if k.numbered = max(k.numbered, last.id); k.numbered == math.MaxUint32 {
+	if last.id == math.MaxUint32 {
 		return last
 	}
-	k.numbered++
-	fresh, err := k.newKey(k.numbered)
+	fresh, err := k.unsure, error(nil)
+	if fresh.id == 0 {
+		fresh, err = k.newKey(last.id + 1)
+	}
 	if err != nil {
 		return last
 	}
@@ -375,8 +388,8 @@ func (k *Keys) newest() dataKey {
 		k.askAgain = k.o.Clock.Now().Add(askAgainAfter)
 		return last
 	}
-	keys := append(f.keys[:len(f.keys):len(f.keys)], fresh)
-	if k.replace(keyFile{master: f.master, keys: keys}, master) != nil {
+	k.unsure = fresh
+	if k.replace(keyFile{master: f.master, keys: k.withUnsure(f.keys)}, master) != nil {
 		return last
 	}
 	return fresh

@@ -277,3 +277,42 @@ func TestKeys_NumberOfADataKeyIsUsedOnce(t *testing.T) {
 		t.Errorf("the follower reads %q, %v", got, err)
 	}
 }
+
+// A follower has read a new data key whose KEYS then failed to become durable. It makes a
+// checkpoint with that key after the writer has replaced KEYS again.
+func TestKeys_ADataKeyThatAFollowerReadStaysInKEYS(t *testing.T) {
+	t.Parallel()
+	for name, replace := range map[string]func(t *testing.T, m *masters, keys *Keys){
+		"rotation":     func(t *testing.T, m *masters, keys *Keys) { m.swap(); must(t, keys.RotateMaster(t.Context())) },
+		"new data key": func(t *testing.T, _ *masters, keys *Keys) { _ = keys.newest() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			disk, m := memfs.New(), newMasters()
+			must(t, disk.MkdirAll("/db"))
+			must(t, disk.MkdirAll("/copy"))
+			faults := faultfs.New(disk)
+			o := options(faults)
+			o.Provider, o.MaxAge = &m, 0
+			keys, err := Create(t.Context(), o)
+			must(t, err)
+			faults.Add(faultfs.Rule{Op: vfs.OpSyncDir, Sync: vfs.SyncKept})
+			if d := keys.newest(); d.id != 1 {
+				t.Fatalf("data key %d, want 1", d.id)
+			}
+			o.ReadOnly = true
+			follower, err := Load(t.Context(), o)
+			must(t, err)
+			replace(t, &m, keys)
+			write(t, follower.FS(disk), "/copy/000001.table", []byte("content"))
+			must(t, follower.CopyTo("/copy"))
+			c := options(disk)
+			c.Provider, c.Dir, c.ReadOnly = &m, "/copy", true
+			copied, err := Load(t.Context(), c)
+			must(t, err)
+			got, err := readAll(copied.FS(disk), "/copy/000001.table")
+			if err != nil || string(got) != "content" {
+				t.Errorf("the copy has %q, %v", got, err)
+			}
+		})
+	}
+}
