@@ -345,13 +345,31 @@ func writeFile(fs vfs.FS, name string, b []byte) (err error) {
 }
 
 // CopyTo durably writes a copy of KEYS to a directory without one, but for its name. The
-// copy opens with the same master key.
+// copy opens with the same master key. A KEYS that is damaged meanwhile is an error: without
+// it, the copy would be lost.
 func (k *Keys) CopyTo(dir string) error {
 	k.changing.Lock()
 	defer k.changing.Unlock()
 	b, err := k.read()
 	if err != nil {
 		return err
+	}
+	there, _, _, err := decodeKeyFile(b)
+	if err != nil {
+		return base.InFile(err, KeysName)
+	}
+	if f := k.now(); there.master != f.master && !k.o.ReadOnly {
+		// A rotation has failed after its rename. Its master key may have been discarded.
+		master, err := k.answer(f.master)
+		if err = checkMaster(f.master, master, err); err != nil {
+			return err
+		}
+		if !f.sealedWith(master) {
+			return fmt.Errorf("%w: the master key %q differs from the key with this ID that protects the database", base.ErrKey, f.master)
+		}
+		if b, err = k.encode(f, master); err != nil {
+			return err
+		}
 	}
 	return writeFile(k.o.FS, k.o.FS.Join(dir, KeysName), b)
 }

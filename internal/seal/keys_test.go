@@ -316,3 +316,42 @@ func TestKeys_ADataKeyThatAFollowerReadStaysInKEYS(t *testing.T) {
 		})
 	}
 }
+
+func TestKeys_CopyOfDamagedKEYSFails(t *testing.T) {
+	t.Parallel()
+	disk, keys, _ := newFS(t)
+	must(t, disk.MkdirAll("/copy"))
+	f, err := disk.OpenReadWrite("/db/KEYS", vfs.CatKeys)
+	must(t, err)
+	_, err = f.WriteAt([]byte{1}, 70)
+	must(t, err)
+	must(t, f.Close())
+	if err := keys.CopyTo("/copy"); !errors.Is(err, base.ErrCorrupt) {
+		t.Errorf("a copy of a damaged KEYS: %v", err)
+	}
+}
+
+// A rotation fails after its rename. The operator keeps the old key, and makes a copy.
+func TestKeys_CopyAfterAFailedRotationHasTheMasterKeyOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	disk, m := memfs.New(), newMasters()
+	must(t, disk.MkdirAll("/db"))
+	must(t, disk.MkdirAll("/copy"))
+	faults := faultfs.New(disk)
+	o := options(faults)
+	o.Provider = &m
+	keys, err := Create(t.Context(), o)
+	must(t, err)
+	m.swap()
+	faults.Add(faultfs.Rule{Op: vfs.OpSyncDir, Sync: vfs.SyncKept})
+	if err := keys.RotateMaster(t.Context()); !errors.Is(err, vfs.ErrIO) {
+		t.Fatal(err)
+	}
+	m.swap()
+	must(t, keys.CopyTo("/copy"))
+	c := options(disk)
+	c.Provider, c.Dir, c.ReadOnly = m[0], "/copy", true
+	if _, err := Load(t.Context(), c); err != nil {
+		t.Errorf("with the master key that the database had before and after: %v", err)
+	}
+}
