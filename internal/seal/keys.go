@@ -380,6 +380,7 @@ func (k *Keys) newest() dataKey {
 	f := k.now()
 	last := f.keys[len(f.keys)-1]
 	age := k.o.Clock.Now().UnixMilli() - last.made
+	age = max(age, -age) // the clock was wrong when a key from the future was made
 	if k.o.ReadOnly || mutant.On(mutant.KeepDataKey) || age < k.o.MaxAge.Milliseconds() || len(f.keys) == keysMax || !k.changing.TryLock() {
 		return last
 	}

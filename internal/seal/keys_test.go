@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/vfs"
@@ -353,5 +354,31 @@ func TestKeys_CopyAfterAFailedRotationHasTheMasterKeyOfTheDatabase(t *testing.T)
 	c.Provider, c.Dir, c.ReadOnly = m[0], "/copy", true
 	if _, err := Load(t.Context(), c); err != nil {
 		t.Errorf("with the master key that the database had before and after: %v", err)
+	}
+}
+
+type fixedClock struct{ now time.Time }
+
+func (c *fixedClock) Now() time.Time { return c.now }
+
+// The machine began with a wrong clock.
+func TestKeys_ADataKeyFromTheFutureIsOld(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	must(t, disk.MkdirAll("/db"))
+	clock := &fixedClock{time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)}
+	o := options(disk)
+	o.Clock, o.MaxAge = clock, time.Hour
+	keys, err := Create(t.Context(), o)
+	must(t, err)
+	clock.now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range 3 {
+		if d := keys.newest(); d.id != uint32(i+2) {
+			t.Errorf("after the clock was set right, and %d hours: data key %d", i, d.id)
+		}
+		if d := keys.newest(); d.id != uint32(i+2) {
+			t.Errorf("again: data key %d", d.id)
+		}
+		clock.now = clock.now.Add(time.Hour)
 	}
 }
