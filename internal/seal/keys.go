@@ -73,9 +73,14 @@ func Exist(fs vfs.FS, dir string) (bool, error) {
 	return err == nil, err
 }
 
+func newKeys(o Options) *Keys {
+	o.Provider = patientOf(o.Provider)
+	return &Keys{o: o}
+}
+
 // Create makes the keys of a new database in an existing directory.
 func Create(ctx context.Context, o Options) (*Keys, error) {
-	k := &Keys{o: o}
+	k := newKeys(o)
 	id, master, err := k.current(ctx)
 	if err != nil {
 		return nil, err
@@ -92,7 +97,7 @@ func Create(ctx context.Context, o Options) (*Keys, error) {
 // base.ErrKey if the provider lacks the master key or has a wrong one, base.ErrCorrupt, and
 // base.ErrVersion.
 func Load(ctx context.Context, o Options) (*Keys, error) {
-	k := &Keys{o: o}
+	k := newKeys(o)
 	b, err := k.read()
 	if err != nil {
 		return nil, err
@@ -107,7 +112,7 @@ func Load(ctx context.Context, o Options) (*Keys, error) {
 	if err != nil {
 		return nil, base.InFile(err, KeysName)
 	}
-	master, err := o.Provider.Key(ctx, f.master)
+	master, err := k.o.Provider.Key(ctx, f.master)
 	if err = checkMaster(f.master, master, err); err != nil {
 		return nil, err
 	}
@@ -415,8 +420,8 @@ func (k *Keys) newest() dataKey {
 }
 
 const (
-	// providerPatience is how long a new file waits for the provider. Commits that need
-	// another file wait meanwhile, and so does Close.
+	// providerPatience is how long a new file, or a file with a new data key, waits for the
+	// provider. Commits that need another file wait meanwhile, and so does Close.
 	providerPatience = time.Second
 	// askAgainAfter is the pause after an answer that was of no use.
 	askAgainAfter = time.Minute
@@ -426,21 +431,7 @@ const (
 func (k *Keys) answer(id string) (key []byte, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), providerPatience)
 	defer cancel()
-	type result struct {
-		key []byte
-		err error
-	}
-	done := make(chan result, 1)
-	go func() {
-		key, err := k.o.Provider.Key(ctx, id)
-		done <- result{key, err}
-	}()
-	select {
-	case r := <-done:
-		return r.key, r.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return k.o.Provider.Key(ctx, id)
 }
 
 // NewFile returns the cipher for a new use of a file.
@@ -463,8 +454,10 @@ func (k *Keys) OpenFile(ref base.KeyRef, label string) (cipher.AEAD, error) {
 	d, ok := f.find(ref.ID)
 	if !ok && k.o.ReadOnly && !k.o.Fix {
 		// Another process, which writes the database, may have added the key.
+		ctx, cancel := context.WithTimeout(context.Background(), providerPatience)
+		defer cancel()
 		var err error
-		if f, err = k.reload(context.Background()); err != nil {
+		if f, err = k.reload(ctx); err != nil {
 			return nil, err
 		}
 		d, ok = f.find(ref.ID)

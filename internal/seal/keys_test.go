@@ -382,3 +382,42 @@ func TestKeys_ADataKeyFromTheFutureIsOld(t *testing.T) {
 		clock.now = clock.now.Add(time.Hour)
 	}
 }
+
+// A hanging provider answers when its context is done.
+type hanging struct {
+	Provider
+	hangs bool
+}
+
+func (h *hanging) Key(ctx context.Context, id string) ([]byte, error) {
+	if h.hangs {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return h.Provider.Key(ctx, id)
+}
+
+func TestKeys_AReaderOfANewFileDoesNotWaitForeverForTheProvider(t *testing.T) {
+	t.Parallel()
+	disk, keys := withOldKey(t)
+	p := &hanging{Provider: &provider{"m", bytes.Repeat([]byte{7}, KeySize)}}
+	o := options(disk)
+	o.ReadOnly, o.Provider = true, p
+	follower, err := Load(t.Context(), o)
+	must(t, err)
+	write(t, keys.FS(disk), testName, []byte("content")) // with a new data key
+	p.hangs = true
+	ended := make(chan error, 1)
+	go func() {
+		_, err := readAll(follower.FS(disk), testName)
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, base.ErrKey) {
+			t.Errorf("the provider does not answer: %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the reader waits for the provider")
+	}
+}

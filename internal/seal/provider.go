@@ -19,6 +19,49 @@ type MasterKey struct {
 	Key []byte
 }
 
+// A patient provider asks another one for one key at a time. It waits for the answer until
+// its context is done, also if the other one ignores that.
+type patient struct {
+	Provider
+	asking chan struct{} // has an element while the other one is asked
+}
+
+// patientOf returns the patient provider that asks p, which may be one.
+func patientOf(p Provider) Provider {
+	if p, ok := p.(*patient); ok {
+		return p
+	}
+	return &patient{p, make(chan struct{}, 1)}
+}
+
+// Key implements Provider.
+func (p *patient) Key(ctx context.Context, id string) ([]byte, error) {
+	if ctx.Done() == nil {
+		return p.Provider.Key(ctx, id)
+	}
+	select {
+	case p.asking <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	type result struct {
+		key []byte
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		key, err := p.Provider.Key(ctx, id)
+		<-p.asking
+		done <- result{key, err}
+	}()
+	select {
+	case r := <-done:
+		return r.key, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 // StaticKeys returns a provider of fixed keys. The first one is the current key. The
 // provider has its own copy of them.
 func StaticKeys(keys ...MasterKey) Provider {

@@ -62,3 +62,57 @@ func TestEncryption_AProviderThatDoesNotAnswerStopsNothing(t *testing.T) {
 		t.Errorf("the provider was asked %d times within a minute, want once", n)
 	}
 }
+
+// A provider that never answers is asked one thing at a time, however long that lasts.
+func TestEncryption_AProviderThatDoesNotAnswerIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	keys := &slowKeys{KeyProvider: testkit.Keys, up: make(chan struct{})}
+	defer close(keys.up)
+	clock := testkit.NewClock()
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.New(), Keys: keys, Clock: clock})
+	testkit.Must(t, err)
+	clock.Ms.Add(31 * 24 * 3600 * 1000)
+	keys.down.Store(true)
+	for i := range 3 {
+		testkit.SetKeys(t, db, i, i+1, 100, 'x')
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		clock.Ms.Add(3600 * 1000)
+	}
+	testkit.Must(t, db.Close())
+	if n := keys.asked.Load(); n != 1 {
+		t.Errorf("%d goroutines wait for the provider, want 1", n)
+	}
+}
+
+// A follower needs its provider again when the writer has made a new data key.
+func TestEncryption_AFollowerDoesNotWaitForAProviderThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	disk, clock := memfs.New(), testkit.NewClock()
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk, Keys: testkit.Keys, Clock: clock})
+	testkit.Must(t, err)
+	keys := &slowKeys{KeyProvider: testkit.Keys, up: make(chan struct{})}
+	f, err := stoat.OpenFollower(testkit.Dir, &stoat.Options{FS: disk, Keys: keys, FollowEvery: -1})
+	testkit.Must(t, err)
+	clock.Ms.Add(31 * 24 * 3600 * 1000)
+	testkit.SetKeys(t, db, 0, 10, 100, 'x')
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	keys.down.Store(true)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		testkit.WantError(t, "Refresh", f.Refresh(ctx), context.DeadlineExceeded)
+		go func() { _ = f.Refresh(t.Context()) }()
+		time.Sleep(10 * time.Millisecond)
+		testkit.Must(t, f.Close())
+	}()
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		t.Error("Refresh or Close waits for the provider")
+	}
+	close(keys.up)
+	<-ended
+	testkit.Must(t, db.Close())
+}
