@@ -8,6 +8,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/engine"
 	"github.com/stoatdb/stoat/internal/seal"
+	"github.com/stoatdb/stoat/internal/work"
 )
 
 // ErrKey says that Options.Keys does not fit the database:
@@ -90,7 +91,7 @@ func (d *DB) RotateMasterKey(ctx context.Context) error {
 	}
 	defer end()
 	if err := d.engine.Keys.RotateMaster(ctx); err != nil {
-		return fmt.Errorf("rotate the master key: %w", err)
+		return fmt.Errorf("rotate the master key: %w", work.Ended(ctx, err))
 	}
 	return nil
 }

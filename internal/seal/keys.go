@@ -48,7 +48,8 @@ type Keys struct {
 	// Memory counts the decrypted pages of the files that FS opens.
 	Memory Memory
 
-	changing sync.Mutex // held to replace KEYS, and while a provider is asked for that
+	rotating chan struct{} // has an element during a RotateMaster
+	changing sync.Mutex    // held to replace KEYS, and while a provider is asked for that
 	// certain says that KEYS is durable with the contents and the master key of file. A
 	// failed rename or sync leaves open which KEYS a power cut brings back. Guarded by
 	// changing.
@@ -75,7 +76,7 @@ func Exist(fs vfs.FS, dir string) (bool, error) {
 
 func newKeys(o Options) *Keys {
 	o.Provider = patientOf(o.Provider)
-	return &Keys{o: o}
+	return &Keys{o: o, rotating: make(chan struct{}, 1)}
 }
 
 // Create makes the keys of a new database in an existing directory.
@@ -136,7 +137,11 @@ func Load(ctx context.Context, o Options) (*Keys, error) {
 	if err := k.settle(b); err != nil {
 		return nil, err
 	}
-	return k, k.rotate(ctx, true)
+	id, master, err := k.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return k, k.rotate(id, master, true)
 }
 
 // Reload reads KEYS again: another process may have added data keys.
@@ -205,19 +210,28 @@ func checkMaster(id string, key []byte, err error) error {
 // RotateMaster durably seals the data keys with the current master key, unless it did so
 // before. It refuses a current key that has the ID of another key, which protects the
 // data keys: the caller would discard that one.
+//
+// The order of two rotations is that in which they ask the provider. Nothing else waits for
+// its answer.
 func (k *Keys) RotateMaster(ctx context.Context) error {
-	k.changing.Lock()
-	defer k.changing.Unlock()
-	return k.rotate(ctx, k.certain)
-}
-
-// rotate is RotateMaster, but leaves a KEYS alone that has the current master key if trust
-// is set. The caller holds changing, or is the only user.
-func (k *Keys) rotate(ctx context.Context, trust bool) error {
+	select {
+	case k.rotating <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-k.rotating }()
 	id, master, err := k.current(ctx)
 	if err != nil {
 		return err
 	}
+	k.changing.Lock()
+	defer k.changing.Unlock()
+	return k.rotate(id, master, k.certain)
+}
+
+// rotate is RotateMaster to a master key, but leaves a KEYS alone that has this key if trust
+// is set. The caller holds changing, or is the only user.
+func (k *Keys) rotate(id string, master []byte, trust bool) error {
 	f := k.now()
 	if id == f.master && !f.sealedWith(master) {
 		return fmt.Errorf("%w: the current master key %q differs from the key with this ID that protects the database", base.ErrKey, id)

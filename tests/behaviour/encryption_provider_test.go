@@ -2,6 +2,7 @@ package behaviour
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -115,4 +116,49 @@ func TestEncryption_AFollowerDoesNotWaitForAProviderThatDoesNotAnswer(t *testing
 	close(keys.up)
 	<-ended
 	testkit.Must(t, db.Close())
+}
+
+// awaitedKeys is a provider whose current key is awaited until the context is done.
+type awaitedKeys struct {
+	stoat.KeyProvider
+	down    atomic.Bool
+	once    sync.Once
+	awaited chan struct{} // closed when Current waits
+}
+
+func (k *awaitedKeys) Current(ctx context.Context) (string, []byte, error) {
+	if k.down.Load() {
+		k.once.Do(func() { close(k.awaited) })
+		<-ctx.Done()
+		return "", nil, ctx.Err()
+	}
+	return k.KeyProvider.Current(ctx)
+}
+
+// While RotateMasterKey waits for the provider, nothing else does, and Close ends it.
+func TestEncryption_OnlyTheRotationWaitsForTheCurrentKey(t *testing.T) {
+	t.Parallel()
+	keys := &awaitedKeys{KeyProvider: testkit.Keys, awaited: make(chan struct{})}
+	disk := memfs.New()
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk, Keys: keys})
+	testkit.Must(t, err)
+	keys.down.Store(true)
+	rotation, ended := make(chan error, 1), make(chan struct{})
+	go func() { rotation <- db.RotateMasterKey(t.Context()) }()
+	<-keys.awaited
+	go func() {
+		defer close(ended)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		testkit.WantError(t, "a second rotation", db.RotateMasterKey(ctx), context.DeadlineExceeded)
+		testkit.Must(t, db.Checkpoint(t.Context(), testkit.CopyDir))
+	}()
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Error("a checkpoint, or another rotation, waits for the provider")
+	}
+	testkit.Must(t, db.Close())
+	<-ended
+	testkit.WantError(t, "the rotation", <-rotation, stoat.ErrClosed)
 }
