@@ -46,7 +46,7 @@ type Options struct {
 
 // A Source is what a checkpoint copies: the commits up to a version.
 type Source struct {
-	// State has the tables and value files. FS opens them.
+	// State has the tables and value files. FS opens them as they are, without decryption.
 	State manifest.State
 	FS    vfs.FS
 	// Memtables have the commits up to UpTo that are not in tables. They take no writes.
@@ -284,14 +284,20 @@ func (c *checkpoint) add(name string, size int64, cat vfs.Category) error {
 // copySize is how many bytes are copied at once.
 const copySize = 1 << 20
 
-// copy copies a file of so many bytes, durably but for its name.
+// copy copies a file of so many bytes, durably but for its name. It copies a sealed file as
+// it is: backups recognise it, and its size is not that in the manifest.
 func (c *checkpoint) copy(from, to string, size int64, cat vfs.Category) (err error) {
 	source, err := c.source.FS.Open(from, cat)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	target, err := c.fs.Create(to, cat)
+	if c.o.Keys != nil {
+		if size, err = source.Size(); err != nil {
+			return err
+		}
+	}
+	target, err := c.source.FS.Create(to, cat)
 	if err != nil {
 		return err
 	}

@@ -76,6 +76,7 @@ type Options struct {
 // values; docs/architecture.md describes them. All fields are immutable after Open.
 type Engine struct {
 	o    Options // FS encrypts the files of an encrypted database
+	raw  vfs.FS  // the same without encryption
 	lock io.Closer
 	exec *work.Executor
 

@@ -69,7 +69,7 @@ func (e *Engine) FilesToCheck(ctx context.Context) (s manifest.State, files *tre
 // holdAll returns the newest state for a checkpoint.
 func (e *Engine) holdAll(ctx context.Context) (s checkpoint.Source, err error) {
 	if e.Follower != nil {
-		p, err := e.Follower.PinAll(ctx, e.o.FS)
+		p, err := e.Follower.PinAll(ctx, e.raw)
 		if err != nil {
 			return s, work.Ended(ctx, err)
 		}
@@ -80,5 +80,5 @@ func (e *Engine) holdAll(ctx context.Context) (s checkpoint.Source, err error) {
 		return s, err
 	}
 	slot, state, err := e.Store.HoldFiles()
-	return checkpoint.Source{State: state, FS: e.o.FS, UpTo: state.FlushedSeq, Release: func() { e.Store.Release(slot) }}, err
+	return checkpoint.Source{State: state, FS: e.raw, UpTo: state.FlushedSeq, Release: func() { e.Store.Release(slot) }}, err
 }

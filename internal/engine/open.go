@@ -37,7 +37,7 @@ const LockName = "LOCK"
 // also takes no lock. In step 5 it reads what the writer has written, and step 8 starts the
 // goroutine that goes on with that.
 func (e *Engine) Open(o Options) (err error) {
-	e.o = o
+	e.o, e.raw = o, o.FS
 	e.exec = &e.o.Executor
 	takeLock, load := e.lockToWrite, e.loadManifest
 	switch {

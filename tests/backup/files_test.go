@@ -12,6 +12,8 @@ import (
 	"github.com/stoatdb/stoat/filebackup"
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -119,6 +121,49 @@ func TestFileBackup_AChainCopiesOnlyNewFiles(t *testing.T) {
 			t.Errorf("backup %d has %d keys, want %d, or other values", i, len(all), len(want[i]))
 		}
 		testkit.Must(t, r.Close())
+	}
+}
+
+// A copy on another file system has the same files as the database.
+func TestFileBackup_OnAnotherFileSystemCopiesOnlyNewFiles(t *testing.T) {
+	t.Parallel()
+	for _, encrypted := range []bool{false, true} {
+		for _, follower := range []bool{false, true} {
+			disk := memfs.New()
+			faults := faultfs.New(disk)
+			faults.Add(faultfs.Rule{Op: vfs.OpLink, Forever: true, Err: vfs.ErrUnsupported})
+			o := &stoat.Options{FS: faults, Keys: testkit.KeysIf(encrypted)}
+			db, err := stoat.Open(testkit.Dir, o)
+			testkit.Must(t, err)
+			testkit.SetKeys(t, db, 0, 1000, 700, 'x')
+			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+			source := db
+			if follower {
+				source, err = stoat.OpenFollower(testkit.Dir, o)
+				testkit.Must(t, err)
+			}
+			store := filebackup.Dir(memfs.New(), "/store")
+			for i := range 2 {
+				r, err := filebackup.Backup(t.Context(), source, store, filebackup.Options{FS: faults, Temp: "/temp"})
+				testkit.Must(t, err)
+				if i > 0 && r.Copied > 1 { // its manifest
+					t.Errorf("encrypted %v, follower %v: of %d files, %d were copied again", encrypted, follower, r.Files, r.Copied)
+				}
+			}
+			if follower {
+				testkit.Must(t, source.Close())
+			}
+			want := valuesOf(t, db)
+			testkit.Must(t, db.Close())
+			_, err = filebackup.Restore(t.Context(), store, "", "/r", filebackup.RestoreOptions{FS: disk, Keys: o.Keys})
+			testkit.Must(t, err)
+			restored, err := stoat.Open("/r", &stoat.Options{FS: disk, Keys: o.Keys})
+			testkit.Must(t, err)
+			if got := valuesOf(t, restored); !maps.Equal(got, want) {
+				t.Errorf("encrypted %v, follower %v: %d keys, want %d, or other values", encrypted, follower, len(got), len(want))
+			}
+			testkit.Must(t, restored.Close())
+		}
 	}
 }
 
