@@ -73,6 +73,8 @@ type Outcome struct {
 	// FromBase says that the value of the base is a part of the outcome. Without
 	// operands, it is the value of the outcome.
 	FromBase bool
+	// Lapsed is the latest time of expiry that an operand found to be over, or 0.
+	Lapsed uint64
 	// Operands are to be merged, the oldest first. They are borrowed from the entries
 	// of the chain, and from the chain until its next use.
 	Operands [][]byte
@@ -96,7 +98,10 @@ func (c *Chain) Over(b Base) (Outcome, error) {
 			operands = append(operands, s.Operand)
 		case s.Operand != nil:
 			operands = append(operands[:0], s.Operand)
-			out = Outcome{Base: Base{Present: true}}
+			if out.Present {
+				out.Lapsed = max(out.Lapsed, out.Expires)
+			}
+			out = Outcome{Base: Base{Present: true}, Lapsed: out.Lapsed}
 		case found:
 			out.Expires = s.Expires
 		}

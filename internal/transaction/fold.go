@@ -90,8 +90,8 @@ func (tx Txn) foldGuarded(view *state.View, key []byte, hash uint64, at base.Seq
 	if err != nil {
 		return nil, m, 0, err
 	}
-	if at := on.meta.ExpiresAt; at != 0 && !outcome.FromBase && on.meta.Kind.HasValue() {
-		tx.Expired(at, false) // a step found the base expired, if that is so by now
+	if outcome.Lapsed != 0 {
+		tx.Expired(outcome.Lapsed, false) // a step found a value expired, if that is so by now
 	}
 	if !outcome.Present {
 		return nil, m, newest, base.ErrNotFound
