@@ -198,12 +198,9 @@ func (w *Writer) prepare(p plan) (*segment, error) {
 	free, recycle := w.takeFreeLocked(max(least, p.size/4), p.most)
 	w.mu.Unlock()
 	if recycle {
-		seg, err := w.o.recycleSegment(w.newRef(number, free.file), free, sparse)
-		if err == nil {
+		if seg, err := w.recycle(number, free, sparse); err == nil {
 			return seg, nil
 		}
-		// The file may be unusable. If it stays, the next recovery finds it.
-		_ = w.o.FS.Remove(w.o.path(free.file))
 	}
 	seg, err := w.create(number, p.size, sparse)
 	if errors.Is(err, vfs.ErrNoSpace) {
@@ -222,9 +219,21 @@ func (w *Writer) prepareFull(number uint64, size int64, p plan, sparse bool) (*s
 	free, recycle := w.takeFreeLocked(segmentSize(p.need), never)
 	w.mu.Unlock()
 	if recycle {
-		return w.o.recycleSegment(w.newRef(number, free.file), free, sparse)
+		if seg, err := w.recycle(number, free, sparse); err == nil {
+			return seg, nil
+		}
 	}
 	return w.create(number, size, sparse)
+}
+
+// recycle makes a segment in a free file. If that fails, it removes the file, which may be
+// unusable. If the file stays, the next recovery finds it.
+func (w *Writer) recycle(number uint64, free segmentFile, sparse bool) (*segment, error) {
+	seg, err := w.o.recycleSegment(w.newRef(number, free.file), free, sparse)
+	if err != nil {
+		_ = w.o.FS.Remove(w.o.path(free.file))
+	}
+	return seg, err
 }
 
 // create makes a segment in a new file.
