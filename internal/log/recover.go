@@ -19,7 +19,7 @@ type Recovered struct {
 	nextFile uint64 // number of the next new file
 	live     []segmentFile
 	free     []segmentFile
-	junk     []segmentFile // files without a header, not worth keeping
+	junk     []segmentFile // files without a header or with a foreign name, not worth keeping
 	carry    []tail        // in order, without empty ones
 	// unproven are the segments that no frame behind them says to be durable. A tail ends in
 	// the last of them.

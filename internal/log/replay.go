@@ -213,7 +213,7 @@ func (p *replay) unreferenced(files []segmentFile) error {
 		if err := p.inspect(&f); err != nil {
 			return p.o.inFile(err, "read", f.file)
 		}
-		if f.number > 0 {
+		if f.number > 0 && f.file < foreign {
 			p.r.free = append(p.r.free, f)
 		} else {
 			p.r.junk = append(p.r.junk, f)
