@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/rangedel"
@@ -56,6 +57,8 @@ type output struct {
 	key    []byte
 	keys   int // since the last look at the size
 	walk   keyspace.Walk
+	// outdated is not used by a raw output.
+	outdated compact.Outdated
 
 	tables []*manifest.Table
 	inputs []tableInput // of a raw output
@@ -113,7 +116,11 @@ func (o *output) prepare(e *base.Entry) error {
 	if o.raw {
 		return nil
 	}
-	return o.w.SetCompression(o.s.rules(o.walk.Number(e.Key)).Compression.OfTables(level))
+	number := o.walk.Number(e.Key)
+	if o.s.spaces.timed(number) {
+		o.outdated.Note(e)
+	}
+	return o.w.SetCompression(o.s.rules(number).Compression.OfTables(level))
 }
 
 // create begins a table.
@@ -125,6 +132,7 @@ func (o *output) create() (err error) {
 		return err
 	}
 	o.jumps, o.points, o.keys = 0, 0, 0
+	o.outdated.Begin()
 	o.w, err = table.NewWriter(o.file, table.WriterOptions{Salt: o.s.o.Random(), HashSeed: o.s.hashSeed})
 	return err
 }
@@ -174,6 +182,7 @@ func (o *output) describe(p *table.Properties) *manifest.Table {
 	for _, ref := range p.ValueFiles {
 		t.Values = append(t.Values, manifest.ValueRef{File: base.FileNum(ref.File), Bytes: ref.Bytes})
 	}
+	o.outdated.Describe(t)
 	return t
 }
 

@@ -80,6 +80,15 @@ func (s *spaces) note(number uint32, key []byte) error {
 	return nil
 }
 
+// timed reports whether the keys of a keyspace have timestamps, as far as is known.
+func (s *spaces) timed(number uint32) bool {
+	if k := s.known[number]; k != nil {
+		return k.Settings.Timestamps != 0
+	}
+	seen := s.seen[number]
+	return seen != nil && seen.stamped
+}
+
 // table returns the keyspaces of the new database, ascending. The default one is first.
 func (s *spaces) table(report *Report) []*manifest.Keyspace {
 	all := []*manifest.Keyspace{}

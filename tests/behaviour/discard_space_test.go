@@ -114,3 +114,33 @@ func TestDiscardBelow_FreesVersionsOfARestoredDatabase(t *testing.T) {
 		testkit.Must(t, db.Close())
 	})
 }
+
+// Salvage writes its tables to the last level, too.
+func TestDiscardBelow_FreesVersionsOfASalvagedDatabase(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		disk := memfs.New()
+		db := testkit.OpenOn(t, disk, nil)
+		ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
+		testkit.Must(t, err)
+		_, err = db.IngestEntries(t.Context(), iter.Seq2[stoat.Entry, error](versionsOfEntries), stoat.IngestOptions{Keyspace: ks})
+		testkit.Must(t, err)
+		testkit.Must(t, db.Close())
+		_, err = stoat.Salvage(t.Context(), testkit.Dir, testkit.CopyDir, stoat.SalvageOptions{FS: disk})
+		testkit.Must(t, err)
+		db, err = stoat.Open(testkit.CopyDir, &stoat.Options{FS: disk, MemtableSize: 128 << 10})
+		testkit.Must(t, err)
+		ks, err = db.Keyspace("timed", nil)
+		testkit.Must(t, err)
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("other"), nil) }))
+		time.Sleep(time.Hour)
+		before := db.Stats().TableContent
+		testkit.Must(t, ks.DiscardBelow(discardVersions))
+		time.Sleep(48 * time.Hour)
+		after := db.Stats().TableContent
+		if after > before/(discardVersions/2) {
+			t.Errorf("%d bytes of %d are left", after, before)
+		}
+		testkit.Must(t, db.Close())
+	})
+}
