@@ -184,6 +184,9 @@ func (unlocked) Close() error { return nil }
 func (e *Engine) Close() error {
 	e.Group.Refuse()
 	e.Store.Closing()
+	if e.Keys != nil {
+		e.Keys.End()
+	}
 	e.Commits.Drain()
 	e.Group.End()
 	if e.Follower != nil {

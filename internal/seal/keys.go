@@ -61,6 +61,10 @@ type Keys struct {
 	// askAgain is when newest asks the provider again. Guarded by changing.
 	askAgain time.Time
 
+	// life ends with End. It bounds the waits for the provider of callers without a context.
+	life context.Context
+	end  context.CancelFunc
+
 	mu   sync.Mutex
 	file keyFile // guarded by mu: the contents of KEYS, without a salt
 }
@@ -76,8 +80,13 @@ func Exist(fs vfs.FS, dir string) (bool, error) {
 
 func newKeys(o Options) *Keys {
 	o.Provider = patientOf(o.Provider)
-	return &Keys{o: o, rotating: make(chan struct{}, 1)}
+	k := &Keys{o: o, rotating: make(chan struct{}, 1)}
+	k.life, k.end = context.WithCancel(context.Background())
+	return k
 }
+
+// End ends the waits of readers for the provider. The database is being closed.
+func (k *Keys) End() { k.end() }
 
 // Create makes the keys of a new database in an existing directory.
 func Create(ctx context.Context, o Options) (*Keys, error) {
@@ -434,9 +443,12 @@ func (k *Keys) newest() dataKey {
 }
 
 const (
-	// providerPatience is how long a new file, or a file with a new data key, waits for the
-	// provider. Commits that need another file wait meanwhile, and so does Close.
+	// providerPatience is how long a new file waits for the provider. It can do without the
+	// answer. Commits that need another file wait meanwhile, and so does Close.
 	providerPatience = time.Second
+	// readerPatience is how long a reader of a file with a new data key waits. It needs the
+	// answer.
+	readerPatience = 3 * time.Second
 	// askAgainAfter is the pause after an answer that was of no use.
 	askAgainAfter = time.Minute
 )
@@ -468,7 +480,7 @@ func (k *Keys) OpenFile(ref base.KeyRef, label string) (cipher.AEAD, error) {
 	d, ok := f.find(ref.ID)
 	if !ok && k.o.ReadOnly && !k.o.Fix {
 		// Another process, which writes the database, may have added the key.
-		ctx, cancel := context.WithTimeout(context.Background(), providerPatience)
+		ctx, cancel := context.WithTimeout(k.life, readerPatience)
 		defer cancel()
 		var err error
 		if f, err = k.reload(ctx); err != nil {

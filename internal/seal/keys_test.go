@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -399,25 +400,27 @@ func (h *hanging) Key(ctx context.Context, id string) ([]byte, error) {
 
 func TestKeys_AReaderOfANewFileDoesNotWaitForeverForTheProvider(t *testing.T) {
 	t.Parallel()
-	disk, keys := withOldKey(t)
-	p := &hanging{Provider: &provider{"m", bytes.Repeat([]byte{7}, KeySize)}}
-	o := options(disk)
-	o.ReadOnly, o.Provider = true, p
-	follower, err := Load(t.Context(), o)
-	must(t, err)
-	write(t, keys.FS(disk), testName, []byte("content")) // with a new data key
-	p.hangs = true
-	ended := make(chan error, 1)
-	go func() {
-		_, err := readAll(follower.FS(disk), testName)
-		ended <- err
-	}()
-	select {
-	case err := <-ended:
-		if !errors.Is(err, base.ErrKey) {
-			t.Errorf("the provider does not answer: %v", err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("the reader waits for the provider")
+	for _, closed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			disk, keys := withOldKey(t)
+			p := &hanging{Provider: &provider{"m", bytes.Repeat([]byte{7}, KeySize)}}
+			o := options(disk)
+			o.ReadOnly, o.Provider = true, p
+			follower, err := Load(t.Context(), o)
+			must(t, err)
+			write(t, keys.FS(disk), testName, []byte("content")) // with a new data key
+			p.hangs = true
+			if closed {
+				time.AfterFunc(time.Second, follower.End)
+			}
+			began := time.Now()
+			_, err = readAll(follower.FS(disk), testName)
+			if !errors.Is(err, base.ErrKey) {
+				t.Errorf("the provider does not answer: %v", err)
+			}
+			if waited := time.Since(began); closed != (waited == time.Second) || waited > readerPatience {
+				t.Errorf("closed after a second: %v; the reader waited %v", closed, waited)
+			}
+		})
 	}
 }

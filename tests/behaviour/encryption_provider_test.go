@@ -106,7 +106,11 @@ func TestEncryption_AFollowerDoesNotWaitForAProviderThatDoesNotAnswer(t *testing
 		testkit.WantError(t, "Refresh", f.Refresh(ctx), context.DeadlineExceeded)
 		go func() { _ = f.Refresh(t.Context()) }()
 		time.Sleep(10 * time.Millisecond)
+		began := time.Now()
 		testkit.Must(t, f.Close())
+		if waited := time.Since(began); waited > 2*time.Second { // a reader waits longer
+			t.Errorf("Close has waited %v", waited)
+		}
 	}()
 	select {
 	case <-ended:
