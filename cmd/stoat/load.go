@@ -71,22 +71,43 @@ func runLoad(ctx context.Context, c *call, args []string) error {
 // linesOf yields what decode makes of the lines of r.
 func linesOf(r io.Reader, decode func(line []byte) (stoat.Entry, error)) iter.Seq2[stoat.Entry, error] {
 	return func(yield func(stoat.Entry, error) bool) {
-		lines := bufio.NewScanner(r)
-		lines.Buffer(make([]byte, 0, 64<<10), lineMax)
-		number := 0
-		for lines.Scan() && lines.Err() == nil { // an error cuts off the last line
-			number++
-			entry, err := decode(lines.Bytes())
-			if err != nil {
-				err = fmt.Errorf("line %d: %w", number, err)
+		lines := bufio.NewReaderSize(r, 64<<10)
+		var line []byte
+		for number := 1; ; number++ {
+			var entry stoat.Entry
+			var err error
+			if line, err = readLine(lines, line[:0]); err == io.EOF {
+				return
 			}
-			if !yield(entry, err) {
+			if err == nil {
+				entry, err = decode(line)
+			}
+			if err != nil {
+				yield(stoat.Entry{}, fmt.Errorf("line %d: %w", number, err))
+				return
+			}
+			if !yield(entry, nil) {
 				return
 			}
 		}
-		if err := lines.Err(); err != nil {
-			yield(stoat.Entry{}, fmt.Errorf("line %d: %w", number+1, err))
+	}
+}
+
+// readLine appends the next line of r to line, without its end. It returns io.EOF if there
+// is none. An error cuts off the last line. The time that it takes is linear in the length.
+func readLine(r *bufio.Reader, line []byte) ([]byte, error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		if line = append(line, part...); len(line) > lineMax {
+			return line, fmt.Errorf("it is longer than %d bytes", lineMax)
 		}
+		switch {
+		case err == bufio.ErrBufferFull:
+			continue
+		case err == io.EOF && len(line) > 0:
+			err = nil
+		}
+		return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")), err
 	}
 }
 

@@ -2,10 +2,17 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stoatdb/stoat"
 )
 
 // loaded makes a database, loads input into it, and returns its directory.
@@ -97,6 +104,65 @@ func TestLoad_ReadsAFile(t *testing.T) {
 	expect(t, "a\t1\n", "scan", db)
 	if _, _, code := stoatCommand(t.Context(), "", "load", db, file+" none"); code != exitError {
 		t.Errorf("a file that does not exist: exit code %d", code)
+	}
+}
+
+// A pieceReader reads a kilobyte at a time, as from a slow pipe.
+type pieceReader struct{ io.Reader }
+
+func (r pieceReader) Read(p []byte) (int, error) { return r.Reader.Read(p[:min(len(p), 1<<10)]) }
+
+func TestLines_ALongLineTakesNoLongerThanManyShortOnes(t *testing.T) {
+	const size = 16 << 20
+	read := func(lines int) time.Duration {
+		line := append(bytes.Repeat([]byte("x"), size/lines-1), '\n')
+		began, n := time.Now(), 0
+		for _, err := range linesOf(pieceReader{bytes.NewReader(bytes.Repeat(line, lines))}, func(got []byte) (e stoat.Entry, err error) {
+			if n += len(got) + 1; len(got) != len(line)-1 {
+				err = errors.New("another length")
+			}
+			return e, err
+		}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n != size {
+			t.Fatalf("read %d bytes, want %d", n, size)
+		}
+		return time.Since(began)
+	}
+	if short, long := read(256), read(1); long > 20*short+time.Second {
+		t.Errorf("a line of %d bytes takes %v, 256 lines take %v", size, long, short)
+	}
+}
+
+func TestLines_EndWithOrWithoutAnEndOfTheLastOne(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("long", 50_000)
+	for _, c := range []struct {
+		from   io.Reader
+		want   []string
+		failed bool
+	}{
+		{strings.NewReader(""), nil, false},
+		{strings.NewReader("\n\na"), []string{"", "", "a"}, false},
+		{strings.NewReader("a\r\nb\rc\r"), []string{"a", "b\rc"}, false},
+		{strings.NewReader(long + "\n" + long), []string{long, long}, false},
+		{iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("a\nb"))), nil, true},
+		{io.MultiReader(strings.NewReader("a\nb"), iotest.ErrReader(os.ErrClosed)), []string{"a"}, true},
+	} {
+		var got []string
+		var failed error
+		for _, err := range linesOf(c.from, func(line []byte) (e stoat.Entry, err error) {
+			got = append(got, string(line))
+			return e, nil
+		}) {
+			failed = errors.Join(failed, err)
+		}
+		if !slices.Equal(got, c.want) || (failed != nil) != c.failed {
+			t.Errorf("lines %.80q, error %v; want %.80q", got, failed, c.want)
+		}
 	}
 }
 
