@@ -162,8 +162,12 @@ func runGet(ctx context.Context, c *call, args []string) error {
 			}
 			if text.hex {
 				value, err := item.Value()
+				if err != nil {
+					return err
+				}
+				line, err := text.encodeLong(c.out, nil, value)
 				if err == nil {
-					_, err = c.out.Write(append(text.encode(nil, value), '\n'))
+					_, err = c.out.Write(append(line, '\n'))
 				}
 				return err
 			}

@@ -138,7 +138,10 @@ func (p *changePrinter) print(commit *feed.Commit, change *feed.Change) error {
 	case feed.DeleteRange:
 		p.line = p.text.encode(append(p.line, '\t'), change.End)
 	case feed.Set, feed.Merge:
-		p.line = p.text.encode(append(p.line, '\t'), change.Value)
+		var err error
+		if p.line, err = p.text.encodeLong(p.out, append(p.line, '\t'), change.Value); err != nil {
+			return err
+		}
 	}
 	if change.Timestamp != 0 {
 		p.line = fmt.Appendf(p.line, "\tat %d", change.Timestamp)

@@ -47,10 +47,14 @@ func printEntries(c *call, it cursor, text *textFormat, keysOnly bool, limit int
 	for n := 0; (limit == 0 || n < limit) && it.Next(); n++ {
 		line = text.encode(line[:0], it.Key())
 		if !keysOnly {
-			line = text.encode(append(line, '\t'), it.Value())
-		}
-		if !it.Valid() {
-			break // reading the value failed; see it.Err
+			value := it.Value()
+			if !it.Valid() {
+				break // reading the value failed; see it.Err
+			}
+			var err error
+			if line, err = text.encodeLong(out, append(line, '\t'), value); err != nil {
+				return err
+			}
 		}
 		if _, err := out.Write(append(line, '\n')); err != nil {
 			return err

@@ -2,9 +2,14 @@ package main
 
 import (
 	"encoding/hex"
+	"io"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
+
+// pieceMax is how many bytes of a value are encoded at once.
+const pieceMax = 64 << 10
 
 // A textFormat is the format of keys and values in arguments and output.
 type textFormat struct{ hex bool }
@@ -33,6 +38,30 @@ func (t *textFormat) encode(dst, b []byte) []byte {
 	}
 	quoted := strconv.Quote(string(b))
 	return append(dst, strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)...)
+}
+
+// encodeLong is encode for a value, which may be long. It writes all but the last piece of
+// the line to w, and returns that.
+func (t *textFormat) encodeLong(w io.Writer, line, value []byte) ([]byte, error) {
+	for len(value) > pieceMax {
+		n := pieceOf(value)
+		line = t.encode(line, value[:n])
+		if _, err := w.Write(line); err != nil {
+			return line, err
+		}
+		line, value = line[:0], value[n:]
+	}
+	return t.encode(line, value), nil
+}
+
+// pieceOf returns the length of the first piece of a long value. No piece ends in a character.
+func pieceOf(value []byte) int {
+	for n := pieceMax; n > pieceMax-utf8.UTFMax; n-- {
+		if utf8.RuneStart(value[n]) {
+			return n
+		}
+	}
+	return pieceMax // it is in no character
 }
 
 // A keyFlag is a flag whose argument is a key. to receives the bytes.
