@@ -338,12 +338,16 @@ func newScratch(fs vfs.FS, dir string) (*scratch, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := fs.MkdirAll(dir); err != nil {
-		return nil, err
-	}
 	s := &scratch{fs: fs, path: fs.Join(dir, checkpointName)}
-	if s.claim, err = fs.LockDir(dir); err != nil {
-		return nil, err
+	for s.claim == nil {
+		if err := fs.MkdirAll(dir); err != nil {
+			return nil, err
+		}
+		if s.claim, err = fs.LockDir(dir); errors.Is(err, vfs.ErrNotExist) {
+			continue // another backup has just removed it
+		} else if err != nil {
+			return nil, err
+		}
 	}
 	if err := s.clear(); err != nil {
 		return nil, errors.Join(err, s.claim.Close())
