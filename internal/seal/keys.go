@@ -437,6 +437,7 @@ func (k *Keys) newest() dataKey {
 	}
 	k.unsure = fresh
 	if k.replace(keyFile{master: f.master, keys: k.withUnsure(f.keys)}, master) != nil {
+		k.askAgain = k.o.Clock.Now().Add(askAgainAfter)
 		return last
 	}
 	return fresh
@@ -449,7 +450,8 @@ const (
 	// readerPatience is how long a reader of a file with a new data key waits. It needs the
 	// answer.
 	readerPatience = 3 * time.Second
-	// askAgainAfter is the pause after an answer that was of no use.
+	// askAgainAfter is the pause after an answer that was of no use, or a KEYS that could not
+	// be replaced.
 	askAgainAfter = time.Minute
 )
 

@@ -285,8 +285,13 @@ func TestKeys_NumberOfADataKeyIsUsedOnce(t *testing.T) {
 func TestKeys_ADataKeyThatAFollowerReadStaysInKEYS(t *testing.T) {
 	t.Parallel()
 	for name, replace := range map[string]func(t *testing.T, m *masters, keys *Keys){
-		"rotation":     func(t *testing.T, m *masters, keys *Keys) { m.swap(); must(t, keys.RotateMaster(t.Context())) },
-		"new data key": func(t *testing.T, _ *masters, keys *Keys) { _ = keys.newest() },
+		"rotation": func(t *testing.T, m *masters, keys *Keys) { m.swap(); must(t, keys.RotateMaster(t.Context())) },
+		"new data key": func(t *testing.T, _ *masters, keys *Keys) {
+			keys.askAgain = time.Time{}
+			if d := keys.newest(); d.id != 2 {
+				t.Errorf("data key %d, want 2", d.id)
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			disk, m := memfs.New(), newMasters()
@@ -422,5 +427,36 @@ func TestKeys_AReaderOfANewFileDoesNotWaitForeverForTheProvider(t *testing.T) {
 				t.Errorf("closed after a second: %v; the reader waited %v", closed, waited)
 			}
 		})
+	}
+}
+
+// A countedProvider counts what it is asked.
+type countedProvider struct {
+	Provider
+	asked int
+}
+
+func (p *countedProvider) Key(ctx context.Context, id string) ([]byte, error) {
+	p.asked++
+	return p.Provider.Key(ctx, id)
+}
+
+func TestKeys_AProviderIsNotAskedForEachFileWhileKEYSCannotBeReplaced(t *testing.T) {
+	t.Parallel()
+	disk, _ := withOldKey(t)
+	faults := faultfs.New(disk)
+	p := &countedProvider{Provider: &provider{"m", bytes.Repeat([]byte{7}, KeySize)}}
+	o := options(faults)
+	o.Provider, o.MaxAge = p, 0
+	keys, err := Load(t.Context(), o)
+	must(t, err)
+	p.asked = 0
+	faults.Add(faultfs.Rule{Op: vfs.OpCreate, Category: vfs.CatKeys, Err: vfs.ErrPermission, Forever: true})
+	for range 10 {
+		_, _, err := keys.NewFile("file")
+		must(t, err)
+	}
+	if p.asked != 1 {
+		t.Errorf("the provider was asked %d times, want once", p.asked)
 	}
 }
