@@ -20,7 +20,7 @@ type Memory struct {
 // caller holds a reader's slot.
 func (e *Engine) Memory(memtables int64) Memory {
 	m := Memory{Budget: e.o.MemoryBudget, Memtables: memtables, OffHeap: vfs.AllocatedBytes()}
-	m.FileHeap = e.Store.View().Tree.FilterBytes()
+	m.FileHeap = e.Store.View().Tree.HeapBytes()
 	for _, r := range e.Store.Files().Residents(nil) {
 		if r.Gauge() == nil {
 			continue

@@ -20,7 +20,7 @@ func (s *Store) ReaderBytes(residents []tree.Resident) int64 {
 	if residents == nil {
 		residents = s.files.Residents(nil)
 	}
-	heap := s.view.Load().Tree.FilterBytes()
+	heap := s.view.Load().Tree.HeapBytes()
 	for i := range residents {
 		heap += residents[i].HeapBytes()
 	}

@@ -25,6 +25,7 @@ type level struct {
 	// loads.
 	readers []atomic.Pointer[table.Reader]
 	newest  base.SeqNum // no version in the level is newer
+	bounds  int64       // bytes of the keys that bound the tables
 	// deletions are the range tombstones of the tables, nil if there are none.
 	deletions *levelDeletions
 }
@@ -40,6 +41,7 @@ func newLevel(tables []*Table) level {
 		l.fences[i] = fenceOf(t.Smallest[min(len(l.prefix), len(t.Smallest)):])
 		l.ends[i] = fenceOf(t.Largest[min(len(l.prefix), len(t.Largest)):])
 		l.newest = max(l.newest, t.LargestSeq)
+		l.bounds += int64(len(t.Smallest) + len(t.Largest))
 		if t.RangeDeletions > 0 && l.deletions == nil {
 			l.deletions = new(levelDeletions)
 		}

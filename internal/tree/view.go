@@ -146,6 +146,16 @@ func (v *View) FilterBytes() (bytes int64) {
 	return bytes
 }
 
+// HeapBytes returns about how many bytes of the Go heap v takes: filters, and the bounds of
+// tables, whether they are open or not.
+func (v *View) HeapBytes() int64 {
+	bytes := v.FilterBytes()
+	for i := range v.levels {
+		bytes += v.levels[i].bounds
+	}
+	return bytes
+}
+
 // Depth returns the number of levels; each run of level 0 counts as one.
 func (v *View) Depth() int { return len(v.levels) }
 
