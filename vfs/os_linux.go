@@ -11,8 +11,17 @@ import (
 func dataSync(fd int) error { return unix.Fdatasync(fd) }
 func fullSync(fd int) error { return unix.Fsync(fd) }
 
-// isDamage reports whether the file system has found a file or itself damaged.
-func isDamage(errno unix.Errno) bool { return errno == unix.EUCLEAN || errno == unix.EBADMSG }
+// isDamage reports whether the file system has found a file or itself damaged, or passes on
+// why a device failed, as XFS does after a failed write: a medium that cannot be written, a
+// target or a path that is lost, or a timeout.
+func isDamage(errno unix.Errno) bool {
+	switch errno {
+	case unix.EUCLEAN, unix.EBADMSG,
+		unix.ENODATA, unix.EREMOTEIO, unix.ENOLINK, unix.ETIMEDOUT, unix.EBADE:
+		return true
+	}
+	return false
+}
 
 // syncRange starts writes without waiting. The flags that wait also consume the error
 // of a failed write, which no sync on this handle would report afterwards.

@@ -320,3 +320,11 @@ func TestWrapError_DamagedFileSystemIsErrIO(t *testing.T) {
 		wantIs(t, WrapError(OpRead, "a", errno), ErrIO)
 	}
 }
+
+// After a failed write-back, a sync on XFS returns what the block device has told.
+func TestWrapError_FailedDeviceIsErrIO(t *testing.T) {
+	t.Parallel()
+	for _, errno := range []unix.Errno{unix.EIO, unix.ENODATA, unix.EREMOTEIO, unix.ENOLINK, unix.ETIMEDOUT, unix.EBADE} {
+		wantIs(t, WrapError(OpSyncData, "a", errno), ErrIO)
+	}
+}
