@@ -148,8 +148,8 @@ type MemoryStats struct {
 	//
 	// It does not include decrypted pages.
 	OffHeap int64
-	// FileHeap estimates the Go heap of the bounds of all tables, and of open tables and
-	// value files: directories, filters, range tombstones, and what has been verified.
+	// FileHeap estimates the Go heap of tables and value files. All tables have their bounds
+	// there. Open files add directories, filters, range tombstones, and what has been verified.
 	FileHeap int64
 	// Decoded is the memory of decoded blocks of compressed tables, outside the Go
 	// heap. It is an eighth of the budget at most. DecodedHits counts the reads
