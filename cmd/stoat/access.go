@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/merge"
 )
 
 // openToWrite opens the database in dir. It never creates one, because a mistyped
@@ -50,8 +51,10 @@ func (c *call) open(dir string, opts *stoat.Options) (*stoat.DB, error) {
 	return db, nil
 }
 
-// withKeys gives the options the keys of the key file, if there is one.
+// withKeys gives the options the keys of the key file, if there is one, and the merge functions
+// of this module.
 func (c *call) withKeys(opts *stoat.Options) *stoat.Options {
+	opts.MergeFunctions = []stoat.MergeFunction{merge.Append, merge.Counter, merge.Set}
 	if c.keyFile != "" {
 		opts.Keys = stoat.KeyFile(c.keyFile)
 	}
