@@ -97,10 +97,7 @@ type restore struct {
 }
 
 func (r *restore) run(ctx context.Context, l *list) error {
-	if err := r.fs.MkdirAll(r.temp); err != nil {
-		return err
-	}
-	claim, err := r.fs.LockDir(r.temp)
+	claim, err := newdir.Claim(r.fs, r.temp, r.dir)
 	if err != nil {
 		return err
 	}

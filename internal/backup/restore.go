@@ -63,10 +63,7 @@ func Restore(ctx context.Context, o RestoreOptions, backups []io.Reader) (Info, 
 		return Info{}, err
 	}
 	r := &restore{o: &o, ctx: work.Given(ctx), chain: chain, temp: o.Dir + suffix}
-	if err := o.FS.MkdirAll(r.temp); err != nil {
-		return Info{}, err
-	}
-	claim, err := o.FS.LockDir(r.temp)
+	claim, err := newdir.Claim(o.FS, r.temp, o.Dir)
 	if err != nil {
 		return Info{}, err
 	}

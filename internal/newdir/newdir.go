@@ -4,6 +4,7 @@ package newdir
 
 import (
 	"errors"
+	"io"
 
 	"github.com/stoatdb/stoat/vfs"
 )
@@ -18,6 +19,31 @@ func Free(fs vfs.FS, dir string) error {
 		return nil
 	}
 	return err
+}
+
+// Claim creates temp, unless it exists, and locks it for a database that is to be named dir.
+// Another process may publish dir meanwhile. Then Claim leaves no empty temp.
+func Claim(fs vfs.FS, temp, dir string) (io.Closer, error) {
+	for {
+		if err := fs.MkdirAll(temp); err != nil {
+			return nil, err
+		}
+		claim, err := fs.LockDir(temp)
+		if err != nil && !errors.Is(err, vfs.ErrNotExist) {
+			return nil, err
+		}
+		taken := Free(fs, dir)
+		if err == nil && taken == nil {
+			return claim, nil
+		}
+		if err == nil {
+			_ = fs.Remove(temp) // fails if an earlier process left files in it
+			_ = claim.Close()   // nothing was written through it
+		}
+		if taken != nil {
+			return nil, taken
+		}
+	}
 }
 
 // AddLock creates the lock file of the database in dir, by which its readers keep a writer
