@@ -137,13 +137,21 @@ func (c *Committer) encode(pending *memtable.Table, h payload.Header, apart int6
 	l.End()
 }
 
+// mostlyDead is how many times larger than its live writes the table of a transaction is if it
+// is copied for that reason.
+const mostlyDead = 8
+
 // apply puts the writes of a transaction into the memtable, where they wait to
-// become visible. The table of a large transaction joins the view as it is. When
+// become visible. The table of a large transaction joins the view as it is, unless most of it
+// is overwritten. When
 // apply fails nothing has happened, but for an empty memtable. The caller holds
 // build.
 func (c *Committer) apply(r *Request, seq base.SeqNum) error {
 	w := r.writes
 	size, active := w.Pending.Bytes(), c.store.View().Memtables[0]
+	if live := r.size(); size >= c.o.MemtableSize/2 && live < size/mostlyDead {
+		size = live // a copy leaves behind what the transaction has overwritten
+	}
 	// The record of the transaction is in the current segment of the log.
 	from := c.log.Load().Current()
 	if size >= c.o.MemtableSize/2 {
