@@ -141,11 +141,10 @@ func (c *Committer) encode(pending *memtable.Table, h payload.Header, apart int6
 // is copied for that reason.
 const mostlyDead = 8
 
-// apply puts the writes of a transaction into the memtable, where they wait to
-// become visible. The table of a large transaction joins the view as it is, unless most of it
-// is overwritten. When
-// apply fails nothing has happened, but for an empty memtable. The caller holds
-// build.
+// apply puts the writes of a transaction into the memtable, where they wait to become
+// visible. The table of a large transaction joins the view as it is, unless most of it is
+// overwritten. When apply fails nothing has happened, but for an empty memtable. The caller
+// holds build.
 func (c *Committer) apply(r *Request, seq base.SeqNum) error {
 	w := r.writes
 	size, active := w.Pending.Bytes(), c.store.View().Memtables[0]
