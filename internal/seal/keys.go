@@ -79,13 +79,14 @@ func Exist(fs vfs.FS, dir string) (bool, error) {
 }
 
 func newKeys(o Options) *Keys {
-	o.Provider = patientOf(o.Provider)
 	k := &Keys{o: o, rotating: make(chan struct{}, 1)}
 	k.life, k.end = context.WithCancel(context.Background())
+	k.o.Provider = patientOf(k.life, o.Provider)
 	return k
 }
 
-// End ends the waits of readers for the provider. The database is being closed.
+// End ends the calls of the provider, and the waits of readers for them. The database is being
+// closed.
 func (k *Keys) End() { k.end() }
 
 // Create makes the keys of a new database in an existing directory.
@@ -445,7 +446,8 @@ func (k *Keys) newest() dataKey {
 
 const (
 	// providerPatience is how long a new file waits for the provider. It can do without the
-	// answer. Commits that need another file wait meanwhile, and so does Close.
+	// answer, which then serves a later file. Commits that need another file wait meanwhile,
+	// and so does Close.
 	providerPatience = time.Second
 	// readerPatience is how long a reader of a file with a new data key waits. It needs the
 	// answer.

@@ -413,6 +413,7 @@ func TestKeys_AReaderOfANewFileDoesNotWaitForeverForTheProvider(t *testing.T) {
 			o.ReadOnly, o.Provider = true, p
 			follower, err := Load(t.Context(), o)
 			must(t, err)
+			defer follower.End()
 			write(t, keys.FS(disk), testName, []byte("content")) // with a new data key
 			p.hangs = true
 			if closed {

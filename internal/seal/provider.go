@@ -8,6 +8,8 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/vfs"
@@ -19,19 +21,34 @@ type MasterKey struct {
 	Key []byte
 }
 
-// A patient provider asks another one for one key at a time. It waits for the answer until
-// its context is done, also if the other one ignores that.
+// A patient provider asks another one for one key at a time. A caller waits for the answer
+// until its context is done, also if the other provider ignores that. The call goes on, and a
+// late answer serves the next caller.
 type patient struct {
 	Provider
-	asking chan struct{} // has an element while the other one is asked
+	life context.Context // ends the calls
+	mu   sync.Mutex
+	call *call // guarded by mu: the one whose answer no caller has had, or nil
 }
 
-// patientOf returns the patient provider that asks p, which may be one.
-func patientOf(p Provider) Provider {
+// A call asks for a key. What follows done is set before done is closed.
+type call struct {
+	id   string
+	done chan struct{}
+	key  []byte
+	err  error
+}
+
+// callMax is how long a call may take, and how long its answer waits for a caller.
+const callMax = 5 * time.Minute
+
+// patientOf returns the patient provider that asks p, which may be one. Its calls end with
+// life.
+func patientOf(life context.Context, p Provider) Provider {
 	if p, ok := p.(*patient); ok {
 		return p
 	}
-	return &patient{p, make(chan struct{}, 1)}
+	return &patient{Provider: p, life: life}
 }
 
 // Key implements Provider.
@@ -39,26 +56,45 @@ func (p *patient) Key(ctx context.Context, id string) ([]byte, error) {
 	if ctx.Done() == nil {
 		return p.Provider.Key(ctx, id)
 	}
-	select {
-	case p.asking <- struct{}{}:
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	for {
+		c, begun := p.ask(id)
+		select {
+		case <-c.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		p.forget(c)
+		if c.id == id && (c.err == nil || begun) {
+			return c.key, c.err
+		}
 	}
-	type result struct {
-		key []byte
-		err error
+}
+
+// ask returns the call under way, and begins one if there is none.
+func (p *patient) ask(id string) (c *call, begun bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.call != nil {
+		return p.call, false
 	}
-	done := make(chan result, 1)
+	c = &call{id: id, done: make(chan struct{})}
+	p.call = c
+	ctx, cancel := context.WithTimeout(p.life, callMax)
 	go func() {
-		key, err := p.Provider.Key(ctx, id)
-		<-p.asking
-		done <- result{key, err}
+		defer cancel()
+		c.key, c.err = p.Provider.Key(ctx, id)
+		close(c.done)
+		time.AfterFunc(callMax, func() { p.forget(c) })
 	}()
-	select {
-	case r := <-done:
-		return r.key, r.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	return c, true
+}
+
+// forget makes the next caller begin another call.
+func (p *patient) forget(c *call) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.call == c {
+		p.call = nil
 	}
 }
 
