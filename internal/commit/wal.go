@@ -116,6 +116,22 @@ func (c *Committer) proveRecovered() error {
 	return nil
 }
 
+// SyncLog makes everything durable that was committed before the call. A change that only the
+// manifest has calls it first: a power cut must not keep the change and take an earlier commit.
+func (c *Committer) SyncLog() error {
+	if err := c.Failed(); err != nil {
+		return err
+	}
+	c.build.Lock()
+	err := c.proveRecovered()
+	c.build.Unlock()
+	l := c.log.Load()
+	if err != nil || l == nil {
+		return err
+	}
+	return c.failedLog(l, l.Sync())
+}
+
 // Mark makes the log say how far it is durable, which the next commit would say
 // otherwise. Damage to the last commits is then told from a torn tail.
 func (c *Committer) Mark() {

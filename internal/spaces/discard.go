@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/commit"
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
@@ -19,13 +18,13 @@ import (
 //  3. The registry notes the newest commit. All versions below the point are in it or
 //     in commits before it.
 func (r *Registry) DiscardBelow(h *Handle, at uint64) error {
-	ctx, end, err := r.o.Group.Begin(context.Background())
+	_, end, err := r.o.Group.Begin(context.Background())
 	if err != nil {
 		return err
 	}
 	defer end()
 	// A power cut must not take a commit that came before, such as a copy of old versions.
-	if err := r.o.Commits.Submit(ctx, commit.SyncRequest()); err != nil {
+	if err := r.o.Commits.SyncLog(); err != nil {
 		return fmt.Errorf("discard below %d in keyspace %q: %w", at, h.Name, err)
 	}
 	r.defining.Lock()

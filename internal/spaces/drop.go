@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/commit"
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/keyspace"
@@ -40,7 +39,7 @@ func (r *Registry) Drop(ctx context.Context, name string) error {
 	}
 	defer end()
 	// A power cut must not take a commit that came before, such as a copy of the keyspace.
-	if err := r.o.Commits.Submit(ctx, commit.SyncRequest()); err != nil {
+	if err := r.o.Commits.SyncLog(); err != nil {
 		return fmt.Errorf("drop keyspace %q: %w", name, err)
 	}
 	h, err := r.undefine(name)
