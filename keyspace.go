@@ -118,6 +118,9 @@ func (d *DB) allKeyspaces(begin func() error) ([]*Keyspace, error) {
 // keyspace, and can no longer write to it: their commit returns ErrNoKeyspace. If the
 // keyspace does not exist, the error is ErrNoKeyspace.
 //
+// The drop is durable when DropKeyspace returns nil, and so are all earlier commits. After an
+// error, the keyspace may be dropped nonetheless: then Keyspaces does not list it.
+//
 // A later Keyspace with the same name creates a new, empty keyspace.
 func (d *DB) DropKeyspace(name string) error {
 	if d.opts.ReadOnly {

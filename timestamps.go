@@ -179,8 +179,8 @@ func (it TimedIterator) Close() error { return it.it.Close() }
 // all versions after the timestamp. Of the other versions they keep the latest of each key,
 // unless it is a deletion or has expired. Compact frees all of that space at once.
 //
-// The timestamp is durable when DiscardBelow returns. A timestamp below an earlier one
-// changes nothing.
+// The timestamp is durable when DiscardBelow returns, and so are all earlier commits. A
+// timestamp below an earlier one changes nothing.
 func (k *Keyspace) DiscardBelow(timestamp uint64) error {
 	if !k.k.Timed() {
 		return transaction.ErrNoTimestamps
