@@ -19,7 +19,7 @@ import (
 func TestBackup_AChainHasIngestsMergesAndDrops(t *testing.T) {
 	t.Parallel()
 	base := dose.Seed(t)
-	for i := range 25 {
+	for i := range dose.Short(3, 8) {
 		seed := base + uint64(i)
 		rng := rand.New(rand.NewPCG(seed, 2))
 		opts := func(o *stoat.Options) {

@@ -43,7 +43,7 @@ func timedDump(t *testing.T, db *stoat.DB, low, high uint64) string {
 func TestBackup_AChainHasWhatEachTimestampSees(t *testing.T) {
 	t.Parallel()
 	base := dose.Seed(t)
-	for i := range 25 {
+	for i := range dose.Short(3, 8) {
 		seed := base + uint64(i)
 		rng := rand.New(rand.NewPCG(seed, 1))
 		db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
