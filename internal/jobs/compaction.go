@@ -32,6 +32,11 @@ func (j *Jobs) CompactStep() (again time.Duration, err error) {
 		j.space.Look()
 	}
 	for {
+		// A small merge does not ask. Close shuts the views by which a merge learns that it may
+		// drop what has expired, so the same merge could be due again and again.
+		if err := j.stopped(); err != nil {
+			return 0, err
+		}
 		now, falls := j.Load()
 		if now == work.Pausing && j.flushesFirst() {
 			now = work.Busy // until the end of the flush, or of the pause

@@ -1,0 +1,42 @@
+package steps
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs/memfs"
+)
+
+// While a memtable has operands, a merge drops what has expired only if it can look there.
+// Once Close has begun, it cannot, and leaves the table as it was.
+func TestClose_EndsACompactorWhoseMergesChangeNothing(t *testing.T) {
+	t.Parallel()
+	clock := clockAt(1000)
+	opts := testkit.Merging(stoat.Options{FS: memfs.New(), Clock: clock})
+	db := openStillWith(t, &opts)
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+		if err := tx.Set([]byte("x"), nil); err != nil {
+			return err
+		}
+		return tx.Set([]byte("y"), nil, stoat.ExpiresAt(time.UnixMilli(2000)))
+	}))
+	mustRotateAndFlush(t, db)
+	mustMergeAll(t, db)
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Merge([]byte("a"), []byte("operand")) }))
+	clock.ms.Store(10_000_000)
+	db.Engine.Store.Closing()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = db.Engine.Jobs.CompactStep()
+	}()
+	time.Sleep(20 * time.Millisecond)
+	db.Engine.Group.End()
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the compactor does not end")
+	}
+}
