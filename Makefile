@@ -23,7 +23,7 @@ TIMEOUT ?= 4h
 PLATFORMS = darwin/arm64 freebsd/amd64 windows/amd64 linux/arm64
 
 .PHONY: help check fmt vet staticcheck layers cross test test-short \
-	race fuzz crash crash-twice crash-log faults bits salvage backup-damages kill powercut diskfull model timestamps isolation reads feeds crash-feeds followers nonces schedules stress large mutants s3store bench bench-guard compare cover
+	race fuzz crash crash-twice crash-log faults bits salvage backup-damages kill powercut diskfull model timestamps mixture isolation reads feeds crash-feeds followers nonces schedules stress large mutants s3store bench bench-guard compare cover
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' Makefile
@@ -127,6 +127,10 @@ model: ## random operations against a sorted map: SEED, OPS
 timestamps: OPS ?= 100000
 timestamps: ## keyspaces with timestamps against a map of all versions, and power cuts: SEED, OPS
 	$(call randomized,./tests/timestamps,TestTimestamps_ReadsAreThoseOfTheModel|TestTimestamps_APowerCutTakesNoVersionAndNoDiscardPoint,-stoat.ops=$(OPS))
+
+mixture: LIVES ?= 500
+mixture: ## lives with all features at once against a model: SEED, LIVES
+	$(call randomized,./tests/mixture,TestMixture,-stoat.lives=$(LIVES))
 
 nonces: SEALS ?= 1000000
 nonces: ## encrypted workloads with power cuts, each nonce watched: SEED, SEALS

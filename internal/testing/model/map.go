@@ -317,3 +317,15 @@ func firstByte(got, want string) string {
 	}
 	return ""
 }
+
+// VersionsOf returns the versions of a key that the snapshot sees, the newest first.
+func (t *Txn) VersionsOf(key string) (all []Version) {
+	if h := t.m.byKey[key]; h != nil {
+		for i := len(h.versions) - 1; i >= 0; i-- {
+			if h.versions[i].Seq <= t.Seq {
+				all = append(all, h.versions[i])
+			}
+		}
+	}
+	return all
+}
