@@ -118,6 +118,7 @@ func (e *Engine) operate(ctx context.Context, name string, o Options, run func(*
 		return err
 	}
 	defer end()
+	e.Space.Look() // since the last look, a user may have made room
 	j := &job{Engine: e, o: o, context: ctx, upTo: e.Store.Visible()}
 	if err = fault.Guard(func() error { return run(j) }); err == nil {
 		err = j.sweep()
