@@ -18,6 +18,11 @@ const (
 	// readaheadTurn is the number of bytes that it verifies in a file before the next file.
 	readaheadTurn = fetchAhead
 
+	// readaheadAsk is how many bytes of a file the device may be reading beyond a turn, at
+	// most. A request has half as many bytes, or more: many small requests take the device
+	// longer. After a short scan it is twice what the scan has read in the file, or two turns.
+	readaheadAsk = 1 << 20
+
 	// readaheadLead is the number of bytes that it leaves to the scan when the scan has
 	// caught up, in all files together. Both then verify a part.
 	readaheadLead = 128 << 10
@@ -67,6 +72,7 @@ type course struct {
 // A lane is a file of a readahead.
 type lane struct {
 	v       *view
+	begun   int64 // where the scan began
 	scan    int64 // end of the last record that the scan came to
 	round   int   // of that record
 	inOrder bool  // that record followed the one before it
@@ -75,6 +81,7 @@ type lane struct {
 	failed  bool  // there it met damage, or could not read
 	fetched int64 // end of what it has read from the file
 	skip    int64 // where it begins to verify
+	asked   int64 // end of what the system was asked to read
 }
 
 // round tells of the records of a round, which reads has in the order of the scan, and of
@@ -117,7 +124,7 @@ func (ra *readahead) note(reads []aheadRead, missing int) bool {
 		l := ra.lane(x.v)
 		follows := x.at >= l.scan && x.at-l.scan <= prefetchGap
 		if !follows {
-			l.at, l.fetched = 0, 0
+			l.begun, l.at, l.fetched, l.asked = x.at, 0, 0, 0
 		}
 		if l.round < ra.rounds {
 			files++
@@ -183,7 +190,7 @@ func (ra *readahead) passed(l *lane, err error) {
 	ra.mu.Lock()
 	defer ra.mu.Unlock()
 	if now := &ra.lanes[ra.turn]; now.v == l.v && now.scan >= l.scan {
-		now.at, now.fetched, now.failed = l.at, l.fetched, err != nil
+		now.at, now.fetched, now.asked, now.failed = l.at, l.fetched, l.asked, err != nil
 	}
 }
 
@@ -211,7 +218,8 @@ func (ra *readahead) next() (l lane, until int64) {
 			l.at, l.skip, l.failed = l.scan, l.scan+readaheadLead/n, false
 		}
 		if end := min(l.scan+ra.ahead/n, l.v.end); l.at < end && !l.failed {
-			return *l, min(end, max(l.at, l.skip)+readaheadTurn)
+			until = min(end, max(l.at, l.skip)+readaheadTurn)
+			return *l, until
 		}
 	}
 	return lane{}, 0
@@ -222,10 +230,21 @@ func (ra *readahead) follows(l *lane) bool {
 	return l.inOrder && ra.rounds-l.round < laneRest
 }
 
+// request asks the system to read what comes after offset until, unless it was asked for half
+// of that before. So the device works while the goroutine verifies.
+func (l *lane) request(until int64) {
+	n := min(max(2*(l.scan-l.begun), 2*readaheadTurn), readaheadAsk)
+	if from := max(l.asked, l.at); from < min(until+n/2, l.v.end) {
+		l.asked = min(until+n, l.v.end)
+		_ = l.v.m.WillNeed(from, l.asked-from) // only a hint
+	}
+}
+
 // verify fetches and verifies the records of a lane up to offset until. It passes over chunked
 // records, which are read in parts and may be large.
 func (ra *readahead) verify(l *lane, until int64) error {
 	v := l.v
+	l.request(until)
 	for l.at < until && !ra.stopped.Load() {
 		h, err := v.r.fetchAhead(v, l.at, &l.fetched)
 		if err != nil {

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/testing/noise"
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -137,6 +140,12 @@ type filed struct {
 // numbers. A byte of value number wrong is flipped, unless that is negative.
 func inFiles(t *testing.T, wrong int, nums ...base.FileNum) []filed {
 	t.Helper()
+	return inFilesOf(t, memfs.NewVolatile(), wrong, nums...)
+}
+
+// inFilesOf is inFiles on a file system.
+func inFilesOf(t *testing.T, fs vfs.FS, wrong int, nums ...base.FileNum) []filed {
+	t.Helper()
 	all := inFileOrder()
 	found := make([]filed, len(all))
 	for n, num := range nums {
@@ -149,7 +158,7 @@ func inFiles(t *testing.T, wrong int, nums ...base.FileNum) []filed {
 			p := values[wrong/len(nums)].p
 			data[p.Offset+p.Length()/2] ^= 4
 		}
-		f := mustCreate(t, memfs.NewVolatile(), "r")
+		f := mustCreate(t, fs, fmt.Sprint(num))
 		if _, err := f.WriteAt(data, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -197,6 +206,49 @@ func TestReadahead_FollowsAScanInEachOfItsFiles(t *testing.T) {
 	for i, num := range nums {
 		if n := verified[values[i].r]; n < 20 || n > 210 {
 			t.Errorf("%d values are verified ahead in file %d, want a twentieth of %d to %d bytes", n, num, readaheadMin, readaheadMax)
+		}
+	}
+}
+
+// A device is busy while the readahead verifies: the system has been asked for each part
+// before the readahead waits for it.
+func TestReadahead_AsksForEachPartBeforeItNeedsIt(t *testing.T) {
+	t.Parallel()
+	for _, nums := range [][]base.FileNum{{1}, {1, 2, 3, 5, 8, 13, 21}} {
+		fs := faultfs.New(memfs.NewVolatile())
+		values := inFilesOf(t, fs, -1, nums...)
+		var mu sync.Mutex
+		asked := map[string]int64{} // the end, by file
+		parts, late := 0, 0
+		fs.Observe(func(op vfs.Op) {
+			mu.Lock()
+			defer mu.Unlock()
+			end := op.Off + op.Len
+			switch {
+			case op.Kind == vfs.OpWillNeed:
+				asked[op.Path] = max(asked[op.Path], end)
+			case op.Kind == vfs.OpPopulate:
+				if parts++; end > asked[op.Path] {
+					late++
+				}
+			}
+		})
+		var a Ahead
+		rounds := len(values) / 2 / AheadSize
+		for n := range rounds {
+			loadFiled(&a, values[n*AheadSize:(n+1)*AheadSize])
+			untilEnded(t, &a)
+		}
+		a.Clear()
+		if parts < 10 || late > 0 {
+			t.Errorf("%d files: of %d parts, %d were not asked for before", len(nums), parts, late)
+		}
+		most := int64(readaheadMax/len(nums) + readaheadAsk + 2*readaheadTurn)
+		for i, num := range nums {
+			last := values[rounds*AheadSize/len(nums)*len(nums)+i].p.Offset
+			if ahead := asked[fmt.Sprint(num)] - last; ahead > most {
+				t.Errorf("%d files: %d bytes ahead of the scan in file %d, want %d at most", len(nums), ahead, num, most)
+			}
 		}
 	}
 }
