@@ -60,7 +60,13 @@ func fillFirstPass(b *testing.B, dir string, n, size int) {
 	if err := db.Close(); err != nil {
 		b.Fatal(err)
 	}
-	// What the device still has to write would disturb the passes.
+	syncFiles(b, dir)
+}
+
+// syncFiles waits until the device has the files of a folder. What it still has to write would
+// disturb reads.
+func syncFiles(b *testing.B, dir string) {
+	b.Helper()
 	names, err := os.ReadDir(dir)
 	if err != nil {
 		b.Fatal(err)
