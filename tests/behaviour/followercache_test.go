@@ -61,24 +61,11 @@ func TestFollower_BlocksOfATableThatIsLostAreNotThoseOfTheNextOne(t *testing.T) 
 
 	testkit.Must(t, open(disk).Close()) // removes the file of the table
 
-	faults = faultfs.New(disk)
-	db = open(faults)
+	db = open(disk)
 	defer db.Close()
 	testkit.Must(t, f.Refresh(t.Context()))
 	write(db, "b")
-	looks := 0
-	faults.Observe(func(op vfs.Op) { // which readers follow before it is durable
-		if op.Kind == vfs.OpSyncData && op.Category == vfs.CatManifest {
-			looks++
-			testkit.Must(t, f.Refresh(t.Context()))
-			wantKey(t, f, "key050", strings.Repeat("b", 300))
-		}
-	})
 	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-	faults.Observe(nil)
-	if looks == 0 {
-		t.Error("the follower has not looked at the edits")
-	}
 	testkit.Must(t, f.Refresh(t.Context()))
 	wantKey(t, f, "key050", strings.Repeat("b", 300))
 }
