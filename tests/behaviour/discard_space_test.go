@@ -75,6 +75,23 @@ func TestDiscardBelow_FreesVersionsHoweverTheyCame(t *testing.T) {
 	}
 }
 
+// wantDiscarded discards all versions but one in a database that was opened. It demands that an
+// idle database frees their space.
+func wantDiscarded(t *testing.T, db *stoat.DB) {
+	t.Helper()
+	ks, err := db.Keyspace("timed", nil)
+	testkit.Must(t, err)
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("other"), nil) }))
+	time.Sleep(time.Hour)
+	before := db.Stats().TableContent
+	testkit.Must(t, ks.DiscardBelow(discardVersions))
+	time.Sleep(48 * time.Hour)
+	if after := db.Stats().TableContent; after > before/(discardVersions/2) {
+		t.Errorf("%d bytes of %d are left", after, before)
+	}
+	testkit.Must(t, db.Close())
+}
+
 // A restore writes its tables to the last level at once.
 func TestDiscardBelow_FreesVersionsOfARestoredDatabase(t *testing.T) {
 	t.Parallel()
@@ -100,18 +117,7 @@ func TestDiscardBelow_FreesVersionsOfARestoredDatabase(t *testing.T) {
 		_, err = stoat.Restore(t.Context(), testkit.Dir, stoat.RestoreOptions{Options: &stoat.Options{FS: disk, MemtableSize: 128 << 10}}, &b)
 		testkit.Must(t, err)
 		db = testkit.OpenOn(t, disk, nil)
-		ks, err = db.Keyspace("timed", nil)
-		testkit.Must(t, err)
-		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("other"), nil) }))
-		time.Sleep(time.Hour)
-		before := db.Stats().TableContent
-		testkit.Must(t, ks.DiscardBelow(discardVersions))
-		time.Sleep(48 * time.Hour)
-		after := db.Stats().TableContent
-		if after > before/(discardVersions/2) {
-			t.Errorf("%d bytes of %d are left", after, before)
-		}
-		testkit.Must(t, db.Close())
+		wantDiscarded(t, db)
 	})
 }
 
@@ -130,17 +136,6 @@ func TestDiscardBelow_FreesVersionsOfASalvagedDatabase(t *testing.T) {
 		testkit.Must(t, err)
 		db, err = stoat.Open(testkit.CopyDir, &stoat.Options{FS: disk, MemtableSize: 128 << 10})
 		testkit.Must(t, err)
-		ks, err = db.Keyspace("timed", nil)
-		testkit.Must(t, err)
-		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("other"), nil) }))
-		time.Sleep(time.Hour)
-		before := db.Stats().TableContent
-		testkit.Must(t, ks.DiscardBelow(discardVersions))
-		time.Sleep(48 * time.Hour)
-		after := db.Stats().TableContent
-		if after > before/(discardVersions/2) {
-			t.Errorf("%d bytes of %d are left", after, before)
-		}
-		testkit.Must(t, db.Close())
+		wantDiscarded(t, db)
 	})
 }
