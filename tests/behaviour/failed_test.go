@@ -108,7 +108,7 @@ func TestErrFailed_OfTheManifestOrTheDirectoryEndsTheJobs(t *testing.T) {
 		},
 		"collection": func(t *testing.T, db *stoat.DB, arm func()) error {
 			for i := 0; db.Stats().ValueGarbage == 0 && i < 10_000; i++ {
-				testkit.Must(t, set(db, i%2000))
+				testkit.Must(t, set(db, i%400))
 			}
 			synctest.Wait()
 			arm()
@@ -130,8 +130,8 @@ func TestErrFailed_OfTheManifestOrTheDirectoryEndsTheJobs(t *testing.T) {
 					db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, MemtableSize: testkit.SmallMemtable})
 					testkit.Must(t, err)
 					defer func() { _ = db.Close() }() // after a failure of the test
-					for i := range 4000 {
-						testkit.Must(t, set(db, i%2000))
+					for i := range 800 {
+						testkit.Must(t, set(db, i%400))
 					}
 					testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 					var rule *faultfs.Fault
