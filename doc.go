@@ -92,9 +92,9 @@
 // # Failed writes
 //
 // After a failed write to the log or the manifest, or a failed sync of the directory, the
-// contents of the disk are unknown. The database then refuses further writes: commits return ErrFailed until
-// the caller closes the database and opens it again. A transaction whose commit
-// returned ErrFailed is then there as a whole or not at all.
+// contents of the disk are unknown. The database then refuses further writes: commits
+// return ErrFailed until the caller closes the database and opens it again. A transaction
+// whose commit returned ErrFailed is then there as a whole or not at all.
 //
 // DB.Close also returns ErrFailed then. To learn whether the transaction is there, open the
 // database and read one of its keys.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/newdir"
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 )
@@ -339,15 +340,8 @@ func newScratch(fs vfs.FS, dir string) (*scratch, error) {
 		return nil, err
 	}
 	s := &scratch{fs: fs, path: fs.Join(dir, checkpointName)}
-	for s.claim == nil {
-		if err := fs.MkdirAll(dir); err != nil {
-			return nil, err
-		}
-		if s.claim, err = fs.LockDir(dir); errors.Is(err, vfs.ErrNotExist) {
-			continue // another backup has just removed it
-		} else if err != nil {
-			return nil, err
-		}
+	if s.claim, err = newdir.Lock(fs, dir); err != nil {
+		return nil, err
 	}
 	if err := s.clear(); err != nil {
 		return nil, errors.Join(err, s.claim.Close())

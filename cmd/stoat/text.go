@@ -54,14 +54,15 @@ func (t *textFormat) encodeLong(w io.Writer, line, value []byte) ([]byte, error)
 	return t.encode(line, value), nil
 }
 
-// pieceOf returns the length of the first piece of a long value. No piece ends in a character.
+// pieceOf returns the length of the first piece of a long value. No piece ends within a
+// character.
 func pieceOf(value []byte) int {
 	for n := pieceMax; n > pieceMax-utf8.UTFMax; n-- {
 		if utf8.RuneStart(value[n]) {
 			return n
 		}
 	}
-	return pieceMax // it is in no character
+	return pieceMax // these bytes are no character
 }
 
 // A keyFlag is a flag whose argument is a key. to receives the bytes.

@@ -135,20 +135,10 @@ func (c *checkpoint) make() error {
 // against other checkpoints. The lock stays with the directory when that gets its
 // name.
 func (c *checkpoint) claim() (io.Closer, error) {
-	fs := c.fs
-	for {
-		if err := work.Interrupted(c.ctx); err != nil {
-			return nil, err
-		}
-		if err := fs.MkdirAll(c.temp); err != nil {
-			return nil, err
-		}
-		claim, err := fs.LockDir(c.temp)
-		if errors.Is(err, vfs.ErrNotExist) {
-			continue // another checkpoint has just removed it
-		}
-		return claim, err
+	if err := work.Interrupted(c.ctx); err != nil {
+		return nil, err
 	}
+	return newdir.Lock(c.fs, c.temp)
 }
 
 // rename gives the copy its name, if that is still free.

@@ -21,29 +21,33 @@ func Free(fs vfs.FS, dir string) error {
 	return err
 }
 
-// Claim creates temp, unless it exists, and locks it for a database that is to be named dir.
-// Another process may publish dir meanwhile. Then Claim leaves no empty temp.
-func Claim(fs vfs.FS, temp, dir string) (io.Closer, error) {
+// Lock creates a directory, unless it exists, and locks it. The caller that has the lock may
+// remove the directory or give it another name. So Lock may have to create it again.
+func Lock(fs vfs.FS, dir string) (io.Closer, error) {
 	for {
-		if err := fs.MkdirAll(temp); err != nil {
+		if err := fs.MkdirAll(dir); err != nil {
 			return nil, err
 		}
-		claim, err := fs.LockDir(temp)
-		if err != nil && !errors.Is(err, vfs.ErrNotExist) {
-			return nil, err
-		}
-		taken := Free(fs, dir)
-		if err == nil && taken == nil {
-			return claim, nil
-		}
-		if err == nil {
-			_ = fs.Remove(temp) // fails if an earlier process left files in it
-			_ = claim.Close()   // nothing was written through it
-		}
-		if taken != nil {
-			return nil, taken
+		claim, err := fs.LockDir(dir)
+		if !errors.Is(err, vfs.ErrNotExist) {
+			return claim, err
 		}
 	}
+}
+
+// Claim is Lock of temp for a database that is to be named dir. Another process may publish
+// dir meanwhile. Then Claim leaves no empty temp.
+func Claim(fs vfs.FS, temp, dir string) (io.Closer, error) {
+	claim, err := Lock(fs, temp)
+	if err != nil {
+		return nil, err
+	}
+	if err := Free(fs, dir); err != nil {
+		_ = fs.Remove(temp) // fails if an earlier process left files in it
+		_ = claim.Close()   // nothing was written through it
+		return nil, err
+	}
+	return claim, nil
 }
 
 // AddLock creates the lock file of the database in dir, by which its readers keep a writer

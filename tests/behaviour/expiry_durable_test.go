@@ -65,6 +65,7 @@ func TestExpiry_AGapMakesTheTimeDurable(t *testing.T) {
 	}
 }
 
+// The time of expiry is that of the value or of a renewal.
 func TestExpiry_FoundBehindOwnRenewalsAndOperandsIsDurable(t *testing.T) {
 	t.Parallel()
 	for name, read := range map[string]func(t *testing.T, tx stoat.Txn){
@@ -92,22 +93,29 @@ func TestExpiry_FoundBehindOwnRenewalsAndOperandsIsDurable(t *testing.T) {
 			}
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			r := &clockRun{t: t, clock: testkit.NewClock()}
-			r.opts = stoat.Options{FS: memfs.New(), Clock: r.clock,
-				MergeFunction: merge.Append.Name(), MergeFunctions: []stoat.MergeFunction{merge.Append}}
-			r.open()
-			r.set("k", stoat.TTL(10*time.Millisecond))
-			r.at(20)
-			tx := testkit.Begin(t, r.db, stoat.ReadWrite)
-			read(t, tx)
-			tx.Discard()
-			r.at(0)
-			r.crash(func(m *memfs.FS) *memfs.FS { return m.Crash(memfs.KeepNone, rand.New(rand.NewPCG(1, 1))) })
-			if n := scanCount(t, r.db); n != 0 {
-				t.Errorf("after a crash, with the clock turned back, the expired key is back")
-			}
-			testkit.Must(t, r.db.Close())
-		})
+		for _, renewed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, renewed %v", name, renewed), func(t *testing.T) {
+				r := &clockRun{t: t, clock: testkit.NewClock()}
+				r.opts = stoat.Options{FS: memfs.New(), Clock: r.clock,
+					MergeFunction: merge.Append.Name(), MergeFunctions: []stoat.MergeFunction{merge.Append}}
+				r.open()
+				if renewed {
+					r.set("k")
+					testkit.Must(t, r.db.Update(func(tx stoat.Txn) error { return tx.Renew([]byte("k"), stoat.TTL(10*time.Millisecond)) }))
+				} else {
+					r.set("k", stoat.TTL(10*time.Millisecond))
+				}
+				r.at(20)
+				tx := testkit.Begin(t, r.db, stoat.ReadWrite)
+				read(t, tx)
+				tx.Discard()
+				r.at(0)
+				r.crash(func(m *memfs.FS) *memfs.FS { return m.Crash(memfs.KeepNone, rand.New(rand.NewPCG(1, 1))) })
+				if n := scanCount(t, r.db); n != 0 {
+					t.Errorf("after a crash, with the clock turned back, the expired key is back")
+				}
+				testkit.Must(t, r.db.Close())
+			})
+		}
 	}
 }
