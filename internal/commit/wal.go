@@ -199,8 +199,11 @@ func (c *Committer) CloseLog(orderly bool) error {
 	var edit manifest.Edit
 	c.store.StopClock()
 	if l := c.log.Load(); l != nil {
-		if err := l.Close(); err != nil || !orderly {
-			return err
+		if err := l.Close(); err != nil {
+			return base.Failed(err)
+		}
+		if !orderly {
+			return nil
 		}
 		c.TrimLog()
 		spans := slices.Clone(c.store.State().Spans)
@@ -214,7 +217,11 @@ func (c *Committer) CloseLog(orderly bool) error {
 	if !edit.Spans.Set && !(orderly && c.store.TimeUnsaved()) {
 		return nil
 	}
-	return c.store.Record(edit)
+	err := c.store.Record(edit)
+	if err != nil && c.store.EditErr() != nil {
+		err = base.Failed(err)
+	}
+	return err
 }
 
 // VerifyLog reads the log beside the commits that write it, up to the last transaction that

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/vfs"
 )
@@ -197,8 +198,10 @@ func (e *Engine) Close() error {
 		err = e.persist(err)
 		e.Store.Sweep() // the last deletion of obsolete files
 	}
-	if failed := e.Manifest.Close(); err == nil {
-		err = failed
+	if failed := e.Manifest.Close(); failed != nil && err == nil {
+		if err = failed; !e.o.ReadOnly {
+			err = base.Failed(failed)
+		}
 	}
 	if failed := e.lock.Close(); err == nil {
 		err = failed

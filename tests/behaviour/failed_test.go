@@ -178,6 +178,34 @@ func TestErrFailed_OfTheNameOfAnotherLogSegmentEndsTheCommits(t *testing.T) {
 	testkit.WantError(t, "Close", db.Close(), stoat.ErrFailed)
 }
 
+// No commit comes after the failure, so that Close is the first to tell.
+func TestErrFailed_IsTheErrorOfACloseThatCannotWrite(t *testing.T) {
+	t.Parallel()
+	for name, rule := range map[string]faultfs.Rule{
+		"sync of the log":           {Op: vfs.OpSyncData, Category: vfs.CatLog},
+		"write of the log":          {Op: vfs.OpWrite, Category: vfs.CatLog},
+		"sync of the manifest":      {Op: vfs.OpSyncData, Category: vfs.CatManifest},
+		"last sync of the manifest": {Op: vfs.OpSyncData, Category: vfs.CatManifest, Nth: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { // the flusher writes nothing meanwhile
+				faults := faultfs.New(memfs.New())
+				db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults})
+				testkit.Must(t, err)
+				testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("key"), nil) }, stoat.WithDurability(stoat.Buffered)))
+				failing := faults.Add(rule)
+				err = db.Close()
+				testkit.WantError(t, "Close", err, stoat.ErrFailed)
+				testkit.WantError(t, "Close", err, vfs.ErrIO) // why
+				if failing.Fired() != 1 {
+					t.Errorf("%d calls failed, want 1", failing.Fired())
+				}
+			})
+		})
+	}
+}
+
 func TestErrFailed_IsNotForACommitThatFailsAlone(t *testing.T) {
 	t.Parallel()
 	faults := faultfs.New(memfs.New())
