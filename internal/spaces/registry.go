@@ -142,6 +142,10 @@ func (r *Registry) Open(name string, change Change, readOnly error) (*Handle, er
 	edit := manifest.Edit{PutKeyspaces: []*manifest.Keyspace{&k}}
 	if h == nil {
 		edit.NextKeyspace = manifest.Some(next + 1)
+	} else if err := r.o.Commits.SyncLog(); err != nil {
+		// A power cut must not take a commit that came before, such as a copy of versions that
+		// the new settings let go.
+		return nil, fmt.Errorf("keyspace %q: %w", name, err)
 	}
 	if err := r.record(edit); err != nil {
 		return nil, fmt.Errorf("keyspace %q: %w", name, err)

@@ -277,3 +277,32 @@ func TestKeyspaceSettings_ARemovedFilterIsAskedNoMore(t *testing.T) {
 	}
 	testkit.Must(t, db.Close())
 }
+
+// A program copies an old version by a buffered commit, and then lets compactions drop it. A
+// power cut leaves one of the two.
+func TestKeyspaceSettings_AreNeverKeptWithoutAnEarlierCommit(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	ks, err := db.Keyspace("versions", &stoat.KeyspaceOptions{NumVersions: 2})
+	testkit.Must(t, err)
+	for _, value := range []string{"old", "new"} {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(ks).Set([]byte("k"), []byte(value)) }))
+	}
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("copy"), []byte("old")) }, stoat.WithDurability(stoat.Buffered)))
+	_, err = db.Keyspace("versions", &stoat.KeyspaceOptions{NumVersions: 1})
+	testkit.Must(t, err)
+	after := disk.CrashKeeping(func(int) bool { return false })
+	testkit.Must(t, db.Close())
+
+	compact(t, after, stoat.Options{})
+	db = testkit.OpenOn(t, after, nil)
+	defer func() { testkit.Must(t, db.Close()) }()
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
+		has, err := tx.Has([]byte("copy"))
+		if !has && versionsIn(t, db, keyspace(t, db, "versions"), "k") < 2 {
+			t.Error("the old version is gone, and an earlier commit that copied it is gone, too")
+		}
+		return err
+	}))
+}
