@@ -76,6 +76,22 @@ func (e *Engine) holdAll(ctx context.Context) (s checkpoint.Source, err error) {
 		return checkpoint.Source{State: p.State, FS: p.FS, Memtables: p.Memtables, UpTo: p.Visible,
 			Sync: e.Follower.Sync, Release: p.Close}, nil
 	}
+	before := e.Store.State().Keyspaces
+	if s, err = e.flushAndHold(ctx); err != nil || !manifest.ChangesKeyspaces(before, s.State.Keyspaces) {
+		return s, err
+	}
+	// Only the manifest has the table of keyspaces. A keyspace that was dropped or changed during
+	// the flush must not be so in the copy, which lacks commits before that.
+	s.Release()
+	err = e.Spaces.Still(func() (err error) {
+		s, err = e.flushAndHold(ctx)
+		return err
+	})
+	return s, err
+}
+
+// flushAndHold returns the newest state after a flush.
+func (e *Engine) flushAndHold(ctx context.Context) (s checkpoint.Source, err error) {
 	if err := e.Commits.FlushAll(ctx); err != nil {
 		return s, err
 	}

@@ -117,6 +117,16 @@ func (s *State) Keyspace(number uint32) (*Keyspace, bool) {
 	return s.Keyspaces[i], true
 }
 
+// ChangesKeyspaces reports whether a later table of keyspaces lacks a keyspace of an earlier one,
+// or has it changed or dropped. A new keyspace does not count.
+func ChangesKeyspaces(before, later []*Keyspace) bool {
+	s := State{Keyspaces: later}
+	return slices.ContainsFunc(before, func(k *Keyspace) bool {
+		now, ok := s.Keyspace(k.Number)
+		return !ok || *now != *k
+	})
+}
+
 // A keyspaceDraft is a table of keyspaces in progress. It starts as a table that
 // other states share, and copies it before its first change.
 type keyspaceDraft struct {

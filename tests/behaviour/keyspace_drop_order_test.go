@@ -2,6 +2,7 @@ package behaviour
 
 import (
 	"errors"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stoatdb/stoat"
@@ -23,7 +24,7 @@ func TestDropKeyspace_IsNeverKeptWithoutAnEarlierCommit(t *testing.T) {
 	disk.SetHook(nil)
 	testkit.Must(t, db.Close())
 	for i, disk := range disks {
-		wantOneOfBoth(t, i, disk)
+		wantOneOfBoth(t, i, disk, testkit.Dir)
 	}
 }
 
@@ -44,34 +45,69 @@ func TestDropKeyspace_IsNotKeptByAFailingDeviceThatLosesAnEarlierCommit(t *testi
 			testkit.Must(t, err)
 			break
 		}
-		wantOneOfBoth(t, int(nth), disk.CrashKeeping(func(int) bool { return false }))
+		wantOneOfBoth(t, int(nth), disk.CrashKeeping(func(int) bool { return false }), testkit.Dir)
 	}
+}
+
+// A program copies a keyspace and drops the original while the flush of a checkpoint runs.
+func TestDropKeyspace_IsInNoCheckpointWithoutAnEarlierCommit(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	faulty := faultfs.New(disk)
+	db, before, after := original(t, faulty)
+	var flushing atomic.Bool
+	faulty.Observe(func(op vfs.Op) {
+		if op.Kind == vfs.OpCreate && op.Category == vfs.CatTable && flushing.CompareAndSwap(false, true) {
+			if err := errors.Join(move(db, before, after), db.DropKeyspace("old")); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	testkit.Must(t, db.Checkpoint(t.Context(), testkit.CopyDir))
+	faulty.Observe(nil)
+	if !flushing.Load() {
+		t.Fatal("the checkpoint has flushed nothing")
+	}
+	testkit.Must(t, db.Close())
+	wantOneOfBoth(t, 0, disk, testkit.CopyDir)
 }
 
 // moved returns a database with a key in a keyspace that is durable, and with a copy of it in
 // another keyspace that is not.
 func moved(t *testing.T, fs vfs.FS) *stoat.DB {
 	t.Helper()
+	db, before, after := original(t, fs)
+	testkit.Must(t, move(db, before, after))
+	return db
+}
+
+// original returns a database with a key in a keyspace that is durable, and another keyspace.
+func original(t *testing.T, fs vfs.FS) (db *stoat.DB, before, after *stoat.Keyspace) {
+	t.Helper()
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: fs})
 	testkit.Must(t, err)
-	before, err := db.Keyspace("old", nil)
+	before, err = db.Keyspace("old", nil)
 	testkit.Must(t, err)
-	after, err := db.Keyspace("new", nil)
+	after, err = db.Keyspace("new", nil)
 	testkit.Must(t, err)
 	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(before).Set([]byte("k"), []byte("v")) }))
-	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+	return db, before, after
+}
+
+// move copies the key by a commit that is not durable.
+func move(db *stoat.DB, before, after *stoat.Keyspace) error {
+	return db.Update(func(tx stoat.Txn) error {
 		v, err := tx.In(before).Get([]byte("k"))
 		if err != nil {
 			return err
 		}
 		return tx.In(after).Set([]byte("k"), v)
-	}, stoat.WithDurability(stoat.Buffered)))
-	return db
+	}, stoat.WithDurability(stoat.Buffered))
 }
 
-func wantOneOfBoth(t *testing.T, i int, disk *memfs.FS) {
+func wantOneOfBoth(t *testing.T, i int, disk *memfs.FS, dir string) {
 	t.Helper()
-	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk, MustExist: true})
+	db, err := stoat.Open(dir, &stoat.Options{FS: disk, MustExist: true})
 	testkit.Must(t, err)
 	defer func() { testkit.Must(t, db.Close()) }()
 	all, err := db.Keyspaces()
