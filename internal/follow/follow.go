@@ -67,7 +67,10 @@ type Follower struct {
 	next manifest.State // the newest one that was read
 	// pending says that readers do not see next yet.
 	pending bool
-	log     *log.Follower // nil before the log is read anew
+	// unread says that next drops or changes a keyspace, and that the log may have commits
+	// before that which were not read.
+	unread bool
+	log    *log.Follower // nil before the log is read anew
 	// tables are the memtables of the newest view, the newest first. While private is set,
 	// they are those of a view that is being made.
 	tables  []*memtable.Table
@@ -209,6 +212,7 @@ func (f *Follower) roundLocked(ctx context.Context) (changed, more bool, err err
 		return false, true, errInterrupted
 	}
 	next, edited, err := f.o.Manifest.Next()
+	f.unread = f.unread && !ended || edited && manifest.ChangesKeyspaces(f.next.Keyspaces, next.Keyspaces)
 	f.next, f.pending = next, f.pending || edited
 	if err == nil {
 		err = logErr
@@ -230,6 +234,9 @@ func (f *Follower) roundLocked(ctx context.Context) (changed, more bool, err err
 	if f.gap > next.FlushedSeq {
 		f.abandonLocked()
 		return false, false, base.Corrupt(-1, "sequence numbers in the log", uint64(f.gap+1), "the next one")
+	}
+	if f.unread {
+		return true, true, nil // the next round reads more of the log
 	}
 	if f.private || f.pending && !mutant.On(mutant.FollowLogOnly) {
 		changed, err = true, f.installLocked()

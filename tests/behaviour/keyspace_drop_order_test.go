@@ -72,6 +72,60 @@ func TestDropKeyspace_IsInNoCheckpointWithoutAnEarlierCommit(t *testing.T) {
 	wantOneOfBoth(t, 0, disk, testkit.CopyDir)
 }
 
+// A program copies a keyspace and drops the original after a follower has read the log, and
+// before the follower reads the manifest.
+func TestDropKeyspace_IsNotShownByAFollowerWithoutAnEarlierCommit(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db, before, after := original(t, disk)
+	defer func() { testkit.Must(t, db.Close()) }()
+	faulty := faultfs.New(disk)
+	f := follow(t, faulty)
+	var moved atomic.Bool
+	faulty.Observe(func(op vfs.Op) {
+		if op.Kind == vfs.OpRead && op.Category == vfs.CatManifest && moved.CompareAndSwap(false, true) {
+			if err := errors.Join(move(db, before, after), db.DropKeyspace("old")); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	testkit.Must(t, f.Refresh(t.Context()))
+	faulty.Observe(nil)
+	if !moved.Load() {
+		t.Fatal("the follower has not read the manifest")
+	}
+	if !hasOneOfBoth(t, f) {
+		t.Error("a follower shows the drop, and not an earlier commit")
+	}
+}
+
+// A program copies a keyspace and drops the original while a follower lags far behind.
+func TestDropKeyspace_IsNotShownByALateFollowerWithoutAnEarlierCommit(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db, before, after := original(t, disk)
+	defer func() { testkit.Must(t, db.Close()) }()
+	faulty := faultfs.New(disk)
+	f := follow(t, faulty)
+	for i := range 60 {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set(testkit.Key(i), make([]byte, 100_000)) }, stoat.WithDurability(stoat.Buffered)))
+	}
+	testkit.Must(t, errors.Join(move(db, before, after), db.DropKeyspace("old")))
+	looks := 0
+	faulty.Observe(func(op vfs.Op) {
+		if op.Kind == vfs.OpRead && op.Category == vfs.CatLog {
+			if looks++; !hasOneOfBoth(t, f) {
+				t.Error("a follower shows the drop, and not an earlier commit")
+			}
+		}
+	})
+	testkit.Must(t, f.Refresh(t.Context()))
+	faulty.Observe(nil)
+	if looks == 0 {
+		t.Fatal("the follower has not read the log")
+	}
+}
+
 // moved returns a database with a key in a keyspace that is durable, and with a copy of it in
 // another keyspace that is not.
 func moved(t *testing.T, fs vfs.FS) *stoat.DB {
@@ -110,19 +164,23 @@ func wantOneOfBoth(t *testing.T, i int, disk *memfs.FS, dir string) {
 	db, err := stoat.Open(dir, &stoat.Options{FS: disk, MustExist: true})
 	testkit.Must(t, err)
 	defer func() { testkit.Must(t, db.Close()) }()
+	if !hasOneOfBoth(t, db) {
+		t.Errorf("case %d: the drop is there, and an earlier commit is not", i)
+	}
+}
+
+// hasOneOfBoth reports whether any keyspace has the key.
+func hasOneOfBoth(t *testing.T, db *stoat.DB) (has bool) {
+	t.Helper()
 	all, err := db.Keyspaces()
 	testkit.Must(t, err)
 	for _, info := range all[1:] {
-		ks, err := db.Keyspace(info.Name, nil)
-		testkit.Must(t, err)
-		var has bool
-		testkit.Must(t, db.View(func(tx stoat.Txn) (err error) {
-			has, err = tx.In(ks).Has([]byte("k"))
+		ks := keyspace(t, db, info.Name)
+		testkit.Must(t, db.View(func(tx stoat.Txn) error {
+			found, err := tx.In(ks).Has([]byte("k"))
+			has = has || found
 			return err
 		}))
-		if has {
-			return
-		}
 	}
-	t.Errorf("case %d: the drop is there, and an earlier commit is not", i)
+	return has
 }
