@@ -3,6 +3,7 @@ package ingest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -162,6 +163,9 @@ func (w *writer) commit() (Result, error) {
 	}
 	if err == nil {
 		err = w.Store.SyncNames()
+	}
+	if errors.Is(err, vfs.ErrNamesLost) {
+		err = w.Commits.Fail(err)
 	}
 	if err != nil {
 		w.Space.FailedBy(err)

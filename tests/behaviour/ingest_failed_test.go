@@ -99,3 +99,21 @@ func TestIngest_TellsThatItMayBeInTheDatabase(t *testing.T) {
 	}))
 	testkit.Must(t, again.Close())
 }
+
+// No later ingest and no commit can succeed, so that the first error must tell.
+func TestIngest_ThatCannotSyncTheDirectoryReturnsErrFailed(t *testing.T) {
+	t.Parallel()
+	faults := faultfs.New(memfs.New())
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults})
+	testkit.Must(t, err)
+	set := func() error {
+		return db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("x"), nil) })
+	}
+	testkit.Must(t, set())
+	faults.Add(faultfs.Rule{Op: vfs.OpSyncDir})
+	_, err = db.Ingest(t.Context(), func(yield func(k, v []byte) bool) { yield([]byte("ingested"), nil) }, stoat.IngestOptions{})
+	testkit.WantError(t, "the ingest", err, stoat.ErrFailed)
+	testkit.WantError(t, "the ingest", err, vfs.ErrIO) // why
+	testkit.WantError(t, "a commit after it", set(), stoat.ErrFailed)
+	testkit.WantError(t, "Close", db.Close(), stoat.ErrFailed)
+}
