@@ -2,6 +2,7 @@ package stoat
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/engine"
 	"github.com/stoatdb/stoat/internal/seal"
 	"github.com/stoatdb/stoat/internal/work"
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // ErrKey says that Options.Keys does not fit the database:
@@ -91,7 +93,12 @@ func (d *DB) RotateMasterKey(ctx context.Context) error {
 	}
 	defer end()
 	if err := d.engine.Keys.RotateMaster(ctx); err != nil {
-		return fmt.Errorf("rotate the master key: %w", work.Ended(ctx, err))
+		if errors.Is(err, vfs.ErrNamesLost) {
+			err = d.engine.Commits.Fail(err)
+		} else {
+			err = work.Ended(ctx, err)
+		}
+		return fmt.Errorf("rotate the master key: %w", err)
 	}
 	return nil
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -211,6 +213,25 @@ func TestEncryption_KeysMustFit(t *testing.T) {
 		_, err := stoat.Open(testkit.Dir, &stoat.Options{FS: fs, Keys: keys})
 		testkit.WantError(t, "without the file KEYS", err, stoat.ErrCorrupt)
 	}
+}
+
+// The name of KEYS may be lost with those of other files, so that no commit may follow.
+func TestEncryption_ARotationThatCannotSyncTheDirectoryReturnsErrFailed(t *testing.T) {
+	t.Parallel()
+	faults := faultfs.New(memfs.New())
+	one, two := testkit.MasterKey("one"), testkit.MasterKey("two")
+	keys := new(testkit.TurningKeys)
+	keys.Turn(stoat.StaticKeys(one))
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, Keys: keys})
+	testkit.Must(t, err)
+	fillRecords(t, db, 0, 1)
+	keys.Turn(stoat.StaticKeys(two, one))
+	faults.Add(faultfs.Rule{Op: vfs.OpSyncDir})
+	err = db.RotateMasterKey(t.Context())
+	testkit.WantError(t, "the rotation", err, stoat.ErrFailed)
+	testkit.WantError(t, "the rotation", err, vfs.ErrIO) // why
+	testkit.WantError(t, "Sync", db.Sync(), stoat.ErrFailed)
+	testkit.WantError(t, "Close", db.Close(), stoat.ErrFailed)
 }
 
 func TestEncryption_MasterKeyRotates(t *testing.T) {
