@@ -132,6 +132,9 @@ func (d *DB) DropAll(ctx context.Context) error {
 
 // drop drops the keys of a keyspace that start with prefix.
 func (d *DB) drop(ctx context.Context, ks *Keyspace, prefix []byte) error {
+	if err := ks.inner().CheckPrefix(prefix); err != nil {
+		return err
+	}
 	lower, upper := ks.inner().PrefixRange(prefix)
 	return d.dropRange(ctx, ks.inner(), lower, upper)
 }

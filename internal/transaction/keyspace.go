@@ -198,6 +198,18 @@ func (k *Keyspace) PrefixRange(prefix []byte) (lower, upper []byte) {
 	return k.Range(bytes.Clone(prefix), prefixEnd(bytes.Clone(prefix)))
 }
 
+// CheckPrefix returns ErrKeyTooLarge for a prefix that is longer than any key. A nil k is
+// the default keyspace.
+func (k *Keyspace) CheckPrefix(prefix []byte) error {
+	switch {
+	case len(prefix) == 0:
+		return nil
+	case k != nil && k.versions != nil:
+		return checkTimedKey(prefix)
+	}
+	return checkKey(prefix)
+}
+
 // Handle returns the handle that Engine.Keyspace was given.
 func (k *Keyspace) Handle() *spaces.Handle { return k.handle }
 

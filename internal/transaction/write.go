@@ -192,9 +192,6 @@ func (tx Txn) Drop(ks *Keyspace, lo, hi []byte) error {
 	if err := tx.In(ks).checkWrite(); err != nil {
 		return err
 	}
-	if len(lo) > base.MaxKeySize {
-		return fmt.Errorf("%w: a prefix that no key has, of %d bytes as it is stored", base.ErrKeyTooLarge, len(lo))
-	}
 	return tx.deleteStored(lo, hi)
 }
 

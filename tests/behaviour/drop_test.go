@@ -1,6 +1,7 @@
 package behaviour
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -93,12 +94,32 @@ func TestDropPrefix_GivesSpaceBackAndLeavesTheRest(t *testing.T) {
 	}
 	testkit.MustBeSound(t, db)
 	testkit.Must(t, db.DropPrefix(t.Context(), []byte("\xff\xff")))
-	testkit.WantError(t, "DropPrefix", db.DropPrefix(t.Context(), make([]byte, stoat.MaxKeySize+100)), stoat.ErrKeyTooLarge)
 	testkit.Must(t, db.DropPrefix(t.Context(), []byte{}))
 	if got := itemsOf(t, db); len(got) != 0 {
 		t.Errorf("%d keys have not the empty prefix", len(got))
 	}
 	testkit.Must(t, db.Close())
+}
+
+func TestDropPrefix_LongerThanAnyKeyIsAnError(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	plain, dated := keyspace(t, db, "plain"), timed(t, db)
+	for what, c := range map[string]struct {
+		drop func(ctx context.Context, prefix []byte) error
+		most int
+	}{
+		"the default keyspace":       {db.DropPrefix, stoat.MaxKeySize},
+		"a keyspace":                 {plain.DropPrefix, stoat.MaxKeySize},
+		"a keyspace with timestamps": {dated.DropPrefix, stoat.MaxKeySize - 10},
+	} {
+		for _, first := range []string{"a", "\xff"} {
+			prefix := []byte(strings.Repeat(first, c.most+1))
+			testkit.Must(t, c.drop(t.Context(), prefix[1:]))
+			testkit.WantError(t, what, c.drop(t.Context(), prefix), stoat.ErrKeyTooLarge)
+			testkit.WantError(t, what, c.drop(t.Context(), bytes.Repeat(prefix, 2)), stoat.ErrKeyTooLarge)
+		}
+	}
 }
 
 func TestDropPrefix_OfTheLastKeysHasNoEnd(t *testing.T) {
