@@ -99,7 +99,7 @@ func (d *DB) Stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatch
 func (tx Txn) stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatch) error) error {
 	tx = tx.In(o.Keyspace)
 	view, at := tx.t.Snapshot()
-	of, timed := o.IterOptions, o.Keyspace != nil && o.Keyspace.k.Timed()
+	of, timed := o.IterOptions, o.Keyspace != nil && o.Keyspace.inner().Timed()
 	of.AllVersions = o.AllVersions || o.Deletions
 	if o.Timestamp == 0 {
 		o.Timestamp = math.MaxUint64

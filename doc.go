@@ -152,8 +152,8 @@
 // Misuse of an open database and of its transactions returns an error that errors.Is
 // recognises, and does not panic. The methods of a nil or zero DB, Snapshot or Keyspace panic.
 // An empty key
-// returns ErrEmptyKey, and an argument without meaning returns ErrInvalid. A
-// transaction or an iterator that has ended returns ErrTxnDone.
+// returns ErrEmptyKey, and an argument without meaning, such as a zero Keyspace, returns
+// ErrInvalid. A transaction or an iterator that has ended returns ErrTxnDone.
 //
 // The caller must not end a transaction while other goroutines use it. Otherwise they may read
 // memory that is gone. The race detector reports such a use.

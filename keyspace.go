@@ -140,10 +140,14 @@ func (k *Keyspace) DropPrefix(ctx context.Context, prefix []byte) error {
 // DropAll is DropPrefix for all keys of the keyspace, which stays with its settings.
 func (k *Keyspace) DropAll(ctx context.Context) error { return k.db.drop(ctx, k, nil) }
 
-// inner returns what transactions know of the keyspace. A nil k is the default keyspace.
+// inner returns what transactions know of the keyspace. A nil k is the default keyspace, and
+// a zero Keyspace is none.
 func (k *Keyspace) inner() *transaction.Keyspace {
-	if k == nil {
+	switch {
+	case k == nil:
 		return nil
+	case k.k == nil:
+		return transaction.NoKeyspace
 	}
 	return k.k
 }

@@ -55,7 +55,7 @@ func (d *DB) Compact(ctx context.Context, o CompactOptions) error {
 		return base.Invalid("CompactOptions.Lower is %.80q, not less than Upper, %.80q", o.Lower, o.Upper)
 	}
 	if o.Keyspace != nil {
-		if err := o.Keyspace.k.Usable(&d.engine.Transactions); err != nil {
+		if err := o.Keyspace.inner().Usable(&d.engine.Transactions); err != nil {
 			return err
 		}
 	}

@@ -31,6 +31,9 @@ func (e *Engine) Keyspace(h *spaces.Handle) *Keyspace {
 	return k
 }
 
+// NoKeyspace belongs to no database. All of its operations are ErrInvalid.
+var NoKeyspace = &Keyspace{handle: new(spaces.Handle)}
+
 // readable returns the error of reads of a transaction in the keyspace, or nil.
 func (k *Keyspace) readable(tx Txn) error {
 	if err := k.of(tx.s.engine); err != nil {
@@ -48,10 +51,13 @@ func (k *Keyspace) readable(tx Txn) error {
 // of returns an error if the keyspace belongs to another database, or to another
 // opening of the database.
 func (k *Keyspace) of(e *Engine) error {
-	if e != k.engine {
-		return base.Invalid("the keyspace %.80q belongs to another database", k.handle.Name)
+	switch k.engine {
+	case e:
+		return nil
+	case nil:
+		return base.Invalid("the keyspace is the zero Keyspace: DB.Keyspace returns others")
 	}
-	return nil
+	return base.Invalid("the keyspace %.80q belongs to another database", k.handle.Name)
 }
 
 // enter lets the transaction write to the keyspace.

@@ -48,7 +48,7 @@ func (tx Txn) Set(key, value []byte, o Metadata) error {
 
 // metaOf returns the metadata of a write.
 func (tx Txn) metaOf(o Metadata) base.Meta {
-	if tx.s == nil {
+	if tx.s == nil || tx.in != nil && tx.in.engine != tx.s.engine {
 		return base.Meta{} // the write will be refused
 	}
 	if o.Expiry == ExpiresAfter && tx.Check() != nil {

@@ -322,6 +322,36 @@ func TestKeyspace_OfAnotherDatabaseIsInvalid(t *testing.T) {
 	testkit.WantError(t, "Compact", db.Compact(t.Context(), stoat.CompactOptions{Keyspace: ks}), stoat.ErrInvalid)
 }
 
+// A zero Keyspace is a mistake, such as a field that was never set. It must not stand for the
+// default keyspace.
+func TestKeyspace_AZeroKeyspaceIsInvalid(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	var ks stoat.Keyspace
+	tx := testkit.Begin(t, db, stoat.ReadWrite)
+	defer tx.Discard()
+	in := tx.In(&ks)
+	_, get := in.Get([]byte("k"))
+	_, many := in.GetMany([][]byte{[]byte("k")}, nil)
+	_, estimate := db.EstimateRange(&ks, nil, nil)
+	_, split := db.SplitRange(&ks, nil, nil, 2)
+	_, ingest := db.Ingest(t.Context(), func(func(k, v []byte) bool) {}, stoat.IngestOptions{Keyspace: &ks})
+	for what, err := range map[string]error{
+		"Get": get, "GetMany": many, "Set": in.Set([]byte("k"), nil), "SetReader": in.SetReader([]byte("k"), bytes.NewReader(nil)),
+		"Delete": in.Delete([]byte("k")), "DeleteRange": in.DeleteRange(nil, nil), "Merge": in.Merge([]byte("k"), nil),
+		"Renew": in.Renew([]byte("k"), stoat.TTL(1)), "Iterator": in.Iterator(stoat.IterOptions{}).Close(),
+		"At": in.At(1).Set([]byte("k"), nil), "Batch": db.NewBatch(stoat.BatchOptions{}).In(&ks).Set([]byte("k"), nil),
+		"Compact":       db.Compact(t.Context(), stoat.CompactOptions{Keyspace: &ks}),
+		"EstimateRange": estimate, "SplitRange": split, "Ingest": ingest,
+	} {
+		testkit.WantError(t, what, err, stoat.ErrInvalid)
+	}
+	testkit.Must(t, tx.Commit())
+	if keys, _ := count(t, db); keys != 0 {
+		t.Errorf("the default keyspace has %d keys", keys)
+	}
+}
+
 func TestKeyspace_DropsByPrefixStayWithin(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)
