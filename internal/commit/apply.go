@@ -82,6 +82,10 @@ func (c *Committer) record(r *Request, timeMs uint64, refused error) error {
 		c.o.Space.FailedBy(err)
 		return err
 	}
+	if w.lapse != 0 && c.store.Now() >= w.lapse { // reserve may have waited
+		c.Counts.Conflicts.Add(1)
+		return base.ErrConflict
+	}
 	seq := c.lastSeq + 1
 	if mutant.On(mutant.EarlyPublish) {
 		c.store.SetVisible(seq)

@@ -22,6 +22,9 @@ type WriteSet struct {
 	Adds    bool            // the transaction does not only delete
 	Partial bool            // the transaction has written partial entries
 	Large   int64           // bytes of values that may be written to value files
+	// lapse is the first time at which a value expires that became a part of the writes, in
+	// milliseconds of Unix time. 0 means never.
+	lapse   uint64
 	Streams []*place.Stream // values that were given as readers
 	Reads   readset.Set
 	Commits uint   // counts commits, to measure some
@@ -94,6 +97,14 @@ func (w *WriteSet) admitted() error {
 	return nil
 }
 
+// LapsesAt makes the commit a conflict from a time on, in milliseconds of Unix time: a value
+// expires then that the transaction has read and made a part of its writes.
+func (w *WriteSet) LapsesAt(ms uint64) {
+	if w.lapse == 0 || ms < w.lapse {
+		w.lapse = ms
+	}
+}
+
 // NewWriteSet returns an empty write set.
 func (c *Committer) NewWriteSet() *WriteSet {
 	w, _ := c.writes.Get().(*WriteSet)
@@ -113,7 +124,7 @@ func (c *Committer) FreeWriteSet(w *WriteSet) {
 		w.Pending.Reset()
 	}
 	w.Reads.Reset()
-	w.Large, w.Adds, w.Partial = 0, false, false
+	w.Large, w.Adds, w.Partial, w.lapse = 0, false, false, 0
 	clear(w.Passages)
 	w.Passages = w.Passages[:0]
 	if cap(w.Key) > 1<<10 {

@@ -87,11 +87,20 @@ func combines(f partial.Function) bool {
 }
 
 // foldOwn writes the value that the steps of the transaction make of the value in the
-// snapshot, which it reads.
+// snapshot, which it reads. That value must not expire before the commit: the steps alone
+// would find it expired, but the result has it.
 func (tx Txn) foldOwn(key []byte, hash uint64, k base.Kind, steps []byte) (err error) {
 	defer fault.Enter().Leave(&err)
 	if err := tx.s.writes.Pending.Set(key, steps, hash, base.Meta{Kind: k}, 0); err != nil {
 		return err
+	}
+	ofSnapshot := found{seq: 1} // any version that is not the transaction's own
+	_, below, _, err := tx.fold(key, tx.s.seq, ofSnapshot, foldKeys)
+	if err != nil && err != base.ErrNotFound {
+		return err
+	}
+	if below.ExpiresAt != 0 {
+		tx.s.writes.LapsesAt(below.ExpiresAt)
 	}
 	value, m, _, err := tx.fold(key, tx.s.seq, found{steps, base.Meta{Kind: k}, 0}, foldValues)
 	if err == base.ErrNotFound {

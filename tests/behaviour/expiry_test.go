@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -319,6 +320,45 @@ func TestExpiry_ReadersOnAFullDiskDoNotWriteTheTimeForEachKey(t *testing.T) {
 	}
 	faults.Clear()
 	testkit.Must(t, r.db.Close())
+}
+
+// A transaction reads the value below many operands. If that value expires before the commit,
+// the operands must neither be lost with it nor bring it back.
+func TestExpiry_ManyOperandsOfATransactionStartFromNothingOnceTheValueHasExpired(t *testing.T) {
+	t.Parallel()
+	key := []byte("k")
+	for name, renew := range map[string]bool{"merged": false, "merged and renewed": true} {
+		r := newClockRun(t)
+		testkit.Must(t, r.db.Close())
+		f := plain{merge.Append}
+		r.opts.MergeFunctions, r.opts.MergeFunction = []stoat.MergeFunction{f}, f.Name()
+		r.open()
+		for _, operands := range []int{64, 65, 100} {
+			r.set("k", stoat.TTL(5*time.Second))
+			runs := 0
+			testkit.Must(t, r.db.Update(func(tx stoat.Txn) (err error) {
+				for i := 0; i < operands && err == nil; i++ {
+					err = tx.Merge(key, []byte("x"))
+				}
+				if err == nil && renew {
+					err = tx.Renew(key, stoat.TTL(time.Hour))
+				}
+				if runs++; runs == 1 {
+					r.clock.Ms.Add(8000)
+					r.want("k", false, name+": 8 s later")
+				}
+				return err
+			}, stoat.Retries(3)))
+			r.clock.Ms.Add(1000)
+			testkit.Must(t, r.db.View(func(tx stoat.Txn) error {
+				if v, err := tx.Get(key); err != nil || string(v) != strings.Repeat("x", operands) {
+					t.Errorf("%s, %d operands: the value is %q, %v", name, operands, v, err)
+				}
+				return nil
+			}))
+		}
+		testkit.Must(t, r.db.Close())
+	}
 }
 
 // A transaction takes its time at its first operand or renewal. Its commit may come later.
