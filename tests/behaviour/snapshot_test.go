@@ -143,6 +143,7 @@ func TestSnapshot_EndsAtItsGreatestAge(t *testing.T) {
 		}))
 		testkit.WantError(t, "View", s.View(holds(t, 200, 'a')), stoat.ErrSnapshotExpired)
 		s.Close()
+		testkit.WantError(t, "View after Close", s.View(holds(t, 200, 'a')), stoat.ErrSnapshotExpired)
 		if n, age := db.Stats().Snapshots, db.Stats().SnapshotAge; n != 1 || age != 61*time.Second {
 			t.Errorf("%d snapshots of age %v", n, age)
 		}
