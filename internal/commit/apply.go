@@ -145,6 +145,29 @@ func (c *Committer) encode(pending *memtable.Table, h payload.Header, apart int6
 // is copied for that reason.
 const mostlyDead = 8
 
+// shrinkMin is the size in bytes from which Shrink copies the writes of a transaction.
+const shrinkMin = 1 << 20
+
+// Shrink copies the writes of an open transaction if it has overwritten most of them itself.
+// Each operand for a key replaces the one that stands for those before it. So many operands
+// would take memory by the square of their number. The caller has lent none of the writes.
+// If there is no memory for a copy, they stay as they are.
+func (c *Committer) Shrink(w *WriteSet) {
+	size := w.Pending.Bytes()
+	if size < shrinkMin || (&Request{writes: w}).size() > size/mostlyDead {
+		return
+	}
+	pending := c.store.Memory.NewPending()
+	for e := range w.Pending.Entries {
+		if err := pending.Set(e.Key, e.Value, base.Hash(e.Key, c.o.HashSeed), e.Meta, 0); err != nil {
+			pending.Release()
+			return
+		}
+	}
+	w.Pending.Release()
+	w.Pending = pending
+}
+
 // apply puts the writes of a transaction into the memtable, where they wait to become
 // visible. The table of a large transaction joins the view as it is, unless most of it is
 // overwritten. When apply fails nothing has happened, but for an empty memtable. The caller

@@ -131,6 +131,7 @@ func (c *core) init(tx Txn, o *IterOptions) error {
 		c.inputs[i] = iter.Input{Source: &c.sources[i]}
 	}
 	if tx.s.writes != nil {
+		tx.s.lentOwn = true
 		c.sources[n-1].Init(tx.s.writes.Pending, c.reverse)
 		c.inputs[n-1] = iter.Input{Source: &c.sources[n-1], Pending: true}
 	}

@@ -168,6 +168,7 @@ func (tx Txn) lookup(key []byte, r *ready) (value []byte, m base.Meta, seq base.
 	if w := tx.s.writes; w != nil {
 		if w.Pending.Len() > 0 && !mutant.On(mutant.IgnoreOwnWrites) {
 			if v, m, _, ok := w.Pending.Get(key, hash, base.SeqNumMax); ok {
+				tx.s.lentOwn = true
 				return tx.show(v, m, 0) // sequence number 0: an own write
 			}
 			if w.Pending.HasDeletions() && w.Pending.Cover(key, tx.s.seq) != 0 {

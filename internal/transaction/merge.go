@@ -30,7 +30,7 @@ func (tx Txn) Merge(key, operand []byte) error {
 	if err != nil {
 		return err
 	}
-	return tx.addStep(key, base.KindMerge, partial.AppendOperand(nil, tx.NowMs(), operand), f)
+	return tx.shrink(tx.addStep(key, base.KindMerge, partial.AppendOperand(nil, tx.NowMs(), operand), f))
 }
 
 // Renew is stoat.Txn.Renew.
@@ -42,7 +42,16 @@ func (tx Txn) Renew(key []byte, expiry Metadata) error {
 		return base.Invalid("the expiry is neither TTL nor ExpiresAt")
 	}
 	m := tx.metaOf(expiry)
-	return tx.addStep(tx.keyToWrite(key), base.KindRenew, partial.AppendRenewal(nil, tx.NowMs(), min(m.ExpiresAt, base.TimeMsMax)), nil)
+	return tx.shrink(tx.addStep(tx.keyToWrite(key), base.KindRenew, partial.AppendRenewal(nil, tx.NowMs(), min(m.ExpiresAt, base.TimeMsMax)), nil))
+}
+
+// shrink frees the memory of overwritten steps, unless the caller may read it. It returns
+// err, the outcome of addStep.
+func (tx Txn) shrink(err error) error {
+	if err == nil && !tx.s.lentOwn {
+		tx.s.engine.Commits.Shrink(tx.s.writes)
+	}
+	return err
 }
 
 // addStep adds one step to what the transaction has written for a stored key. f is nil for a

@@ -45,6 +45,7 @@ type State struct {
 	ctx       context.Context
 	writes    *commit.WriteSet // nil in a read-only transaction
 	readErr   error            // the first read error of a read-write transaction
+	lentOwn   bool             // the caller may have memory of writes
 	commitSeq base.SeqNum
 	decoded   codec.Arena // memory of decompressed values
 

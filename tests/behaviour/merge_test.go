@@ -1,6 +1,7 @@
 package behaviour
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -190,6 +191,75 @@ func TestMerge_ManyOperandsInOneTransaction(t *testing.T) {
 		t.Log(name)
 		wantValue(t, db, "k", want)
 	}
+}
+
+func TestMerge_ManyOperandsOfOneKeyTakeLittleMemory(t *testing.T) {
+	t.Parallel()
+	const operands, most = 5000, 8 << 20
+	type writer interface {
+		Merge(key, operand []byte) error
+		Commit(opts ...stoat.CommitOption) error
+	}
+	transaction := func(db *stoat.DB) writer { return testkit.Begin(t, db, stoat.ReadWrite) }
+	for name, c := range map[string]struct {
+		f     stoat.MergeFunction
+		begin func(db *stoat.DB) writer
+	}{
+		"transaction, combined":   {merge.Append, transaction},
+		"transaction, one by one": {plain{merge.Append}, transaction},
+		"batch, combined": {merge.Append, func(db *stoat.DB) writer {
+			return db.NewBatch(stoat.BatchOptions{Size: 1 << 20})
+		}},
+	} {
+		db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) {
+			o.MergeFunction, o.MergeFunctions = c.f.Name(), []stoat.MergeFunction{c.f}
+		})
+		w := c.begin(db)
+		for range operands {
+			testkit.Must(t, w.Merge([]byte("k"), []byte("operand ")))
+		}
+		if m := db.Stats().Memory; m.Memtables+m.Prepared > most {
+			t.Errorf("%s: %d operands take %d bytes, want at most %d", name, operands, m.Memtables+m.Prepared, most)
+		}
+		testkit.Must(t, w.Commit())
+		testkit.Must(t, db.View(func(tx stoat.Txn) error {
+			v, err := tx.Get([]byte("k"))
+			if string(v) != strings.Repeat("operand ", operands) {
+				t.Errorf("%s: the value has %d bytes", name, len(v))
+			}
+			return err
+		}))
+		testkit.Must(t, db.Close())
+	}
+}
+
+// What a transaction has lent of its own writes stays when it overwrites them many times.
+func TestMerge_LentWritesStayBesideManyOperands(t *testing.T) {
+	t.Parallel()
+	db := appending(t, memfs.New())
+	own := bytes.Repeat([]byte("value"), 120_000) // long enough for a block outside the Go heap
+	for name, lend := range map[string]func(tx stoat.Txn) (value []byte, err error){
+		"Get": func(tx stoat.Txn) ([]byte, error) { return tx.Get([]byte("own")) },
+		"Iterator": func(tx stoat.Txn) ([]byte, error) {
+			it := tx.Iterator(stoat.IterOptions{})
+			it.Seek([]byte("own"))
+			return it.Value(), it.Err()
+		},
+	} {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+			testkit.Must(t, tx.Set([]byte("own"), own))
+			value, err := lend(tx)
+			testkit.Must(t, err)
+			for range 2000 {
+				testkit.Must(t, tx.Merge([]byte("k"), []byte("operand ")))
+			}
+			if !bytes.Equal(value, own) {
+				t.Errorf("%s: the value has changed", name)
+			}
+			return tx.Delete([]byte("k"))
+		}))
+	}
+	testkit.Must(t, db.Close())
 }
 
 // After many merges in one transaction, Renew reads the value that they make.
