@@ -14,7 +14,7 @@ type Stats struct {
 	Version uint64
 	// Commits counts transactions that wrote. Conflicts counts the transactions
 	// that got ErrConflict. Groups counts the writes to the log that carried the commits.
-	// Syncs counts the groups that were synced.
+	// Syncs counts the syncs of groups and of calls of DB.Sync, which share them.
 	Commits, Conflicts, Groups, Syncs uint64
 	// CommittedBytes is the size of all committed keys and values.
 	CommittedBytes int64

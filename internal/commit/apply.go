@@ -21,12 +21,14 @@ var ErrVersionsSpent = errors.New("stoat: all version numbers are used")
 // its error and leaves no trace. A failure to write what was applied fails the
 // group and ends all commits.
 func (c *Committer) buildGroup(g *group) {
-	c.Counts.Groups.Add(1)
 	c.lastGroup = g
 	timeMs := c.store.Now()
 	g.err = c.Failed()
 	for i := 0; i < len(g.members) && g.err == nil; i++ {
 		g.members[i].err = c.buildMember(g, g.members[i], timeMs)
+	}
+	if g.lastSeq > 0 { // other groups only sync, or have conflicts
+		c.Counts.Groups.Add(1)
 	}
 	// Also after a failed write of the manifest: Mark and Close rely on it that the records of
 	// applied members were written.

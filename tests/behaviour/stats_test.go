@@ -10,6 +10,19 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
+func TestStats_CountOnlyGroupsThatCarryCommits(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	for range 3 {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("k"), nil) }))
+		testkit.Must(t, db.Sync())
+		testkit.Must(t, db.Sync())
+	}
+	if s := db.Stats(); s.Commits != 3 || s.Groups != 3 {
+		t.Errorf("%d groups carried %d commits, want 3", s.Groups, s.Commits)
+	}
+}
+
 func TestStats_TellTheSizeOfTheLogBeforeTheFirstCommit(t *testing.T) {
 	t.Parallel()
 	disk := testkit.NewSampleDisk(t)
