@@ -90,8 +90,8 @@ func (b Batch) Delete(key []byte) error { return b.b.Delete(key) }
 func (b Batch) DeleteRange(lo, hi []byte) error { return b.b.DeleteRange(lo, hi) }
 
 // Merge is Txn.Merge. It never reads the key. A piece takes 64 operands for one key, or
-// 128 KiB of them, unless the function is an OperandCombiner. The next operand then
-// begins another piece. Without Pieces it fails with ErrBatchTooLarge.
+// 128 KiB of them. With an OperandCombiner, it takes 128 KiB of what Combine leaves. The next
+// operand then begins another piece. Without Pieces it fails with ErrBatchTooLarge.
 func (b Batch) Merge(key, operand []byte) error { return b.b.Merge(key, operand) }
 
 // Renew is Txn.Renew.

@@ -57,8 +57,8 @@ const MaxOperandSize = base.MaxOperandSize
 // Merge reads nothing, so operands of several transactions for one key are no conflict. For
 // a transaction that read the key, the operand is a write like any other. A transaction
 // reads the key when it writes more than 64 operands for it, or more than 128 KiB of them.
-// It does not if the function is an OperandCombiner. If the value that it read expires
-// before the commit, the commit returns ErrConflict.
+// With an OperandCombiner, their number does not matter, and only what Combine leaves counts.
+// If the value that it read expires before the commit, the commit returns ErrConflict.
 //
 // The value keeps its time of expiry and its UserMeta. If the key has no value when the
 // transaction commits, or an expired value, the function starts from nothing.

@@ -167,6 +167,29 @@ func TestMerge_OperandsHaveAMaximumSize(t *testing.T) {
 	}))
 }
 
+// Operands that are too long together for Combine stay as they are.
+func TestMerge_LongOperandsAreAReadAlthoughTheFunctionCombines(t *testing.T) {
+	t.Parallel()
+	db := appending(t, memfs.New())
+	for operands, want := range map[int]error{2: nil, 3: stoat.ErrConflict} {
+		tx, b := testkit.Begin(t, db, stoat.ReadWrite), db.NewBatch(stoat.BatchOptions{Size: 1 << 20})
+		var err error
+		for range operands {
+			testkit.Must(t, tx.Merge([]byte("k"), make([]byte, 50_000)))
+			err = b.Merge([]byte("k"), make([]byte, 50_000))
+		}
+		mergeOne(t, db, "k", "x")
+		if got := tx.Commit(); !errors.Is(got, want) || want == nil && got != nil {
+			t.Errorf("%d long operands: %v, want %v", operands, got, want)
+		}
+		if refused := errors.Is(err, stoat.ErrBatchTooLarge); refused != (want != nil) {
+			t.Errorf("a batch of %d long operands: %v", operands, err)
+		}
+		b.Discard()
+	}
+	testkit.Must(t, db.Close())
+}
+
 // plain hides that a function combines operands.
 type plain struct{ stoat.MergeFunction }
 
