@@ -122,7 +122,7 @@
 //
 // A key has 1 byte to 64 KiB. A value has up to 4 GiB less one byte. A transaction
 // keeps its writes in memory until the commit, except values that SetReader streams
-// to a file.
+// to a file. A read-write transaction also keeps each key that it looked up, until its end.
 //
 // Options.MemoryBudget, 256 MiB by default, bounds the other memory of a database.
 // It does not include the memtables that open transactions began with. Mapped pages
