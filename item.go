@@ -49,7 +49,7 @@ func (i Item) ExpiresAt() time.Time { return i.i.ExpiresAt() }
 // UserMeta returns the byte that the option UserMeta attached to the value, or 0.
 func (i Item) UserMeta() byte { return i.i.UserMeta() }
 
-// Deleted reports whether the item marks a deletion by Delete, or a value that has
-// expired. Nothing else of the expired value may be left. Only iterators with
-// AllVersions show such items.
+// Deleted reports whether the item marks a deletion by Delete, or stands for a value that
+// expired and that a background job has removed. An expired value that is still there is
+// not Deleted: ExpiresAt tells. Only iterators with AllVersions show such items.
 func (i Item) Deleted() bool { return i.i.Deleted() }

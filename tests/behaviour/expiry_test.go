@@ -322,6 +322,28 @@ func TestExpiry_ReadersOnAFullDiskDoNotWriteTheTimeForEachKey(t *testing.T) {
 	testkit.Must(t, r.db.Close())
 }
 
+func TestExpiry_AnExpiredValueIsDeletedOnlyForAllVersionsOnceAJobHasRemovedIt(t *testing.T) {
+	t.Parallel()
+	r := newClockRun(t)
+	r.set("k")
+	testkit.Must(t, r.db.Compact(t.Context(), stoat.CompactOptions{}))
+	r.set("k", stoat.TTL(10*time.Millisecond))
+	r.at(20)
+	for _, removed := range []bool{false, true} {
+		if removed { // by a flush, whose tombstone hides the version below
+			testkit.Must(t, r.db.Compact(t.Context(), stoat.CompactOptions{Lower: []byte("z")}))
+		}
+		testkit.Must(t, r.db.View(func(tx stoat.Txn) error {
+			it := tx.Iterator(stoat.IterOptions{AllVersions: true})
+			if !it.Next() || it.Item().Deleted() != removed || len(it.Value()) > 0 == removed {
+				t.Errorf("removed %t: Deleted %t, value %q, error %v", removed, it.Item().Deleted(), it.Value(), it.Err())
+			}
+			return it.Close()
+		}))
+	}
+	testkit.Must(t, r.db.Close())
+}
+
 // A transaction reads the value below many operands. If that value expires before the commit,
 // the operands must neither be lost with it nor bring it back.
 func TestExpiry_ManyOperandsOfATransactionStartFromNothingOnceTheValueHasExpired(t *testing.T) {
