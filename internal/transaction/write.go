@@ -54,7 +54,11 @@ func (tx Txn) metaOf(o Metadata) base.Meta {
 	if o.Expiry == ExpiresAfter && tx.Check() != nil {
 		return base.Meta{} // so will this one, without asking the clock
 	}
-	return tx.s.engine.MetaOf(tx.in, o)
+	m := tx.s.engine.MetaOf(tx.in, o)
+	if now := tx.s.now.Load(); now != 0 && o.Expiry == ExpiresAfter && o.Value <= 0 {
+		m.ExpiresAt = min(m.ExpiresAt, now) // also for the transaction, whose time may be earlier
+	}
+	return m
 }
 
 // MetaOf returns the metadata of a value that is set in a keyspace now. A nil ks is the

@@ -322,6 +322,31 @@ func TestExpiry_ReadersOnAFullDiskDoNotWriteTheTimeForEachKey(t *testing.T) {
 	testkit.Must(t, r.db.Close())
 }
 
+func TestExpiry_ATimeToLiveOfNothingIsOverAtOnceForTheTransactionItself(t *testing.T) {
+	t.Parallel()
+	r := newClockRun(t)
+	r.set("other", stoat.TTL(time.Hour))
+	r.set("renewed")
+	testkit.Must(t, r.db.Update(func(tx stoat.Txn) error {
+		if _, err := tx.Get([]byte("other")); err != nil { // fixes the time of the transaction
+			return err
+		}
+		r.at(10)
+		if err := errors.Join(tx.Set([]byte("set"), nil, stoat.TTL(0)), tx.Renew([]byte("renewed"), stoat.TTL(0))); err != nil {
+			return err
+		}
+		for _, key := range []string{"set", "renewed"} {
+			if has, err := tx.Has([]byte(key)); has || err != nil {
+				t.Errorf("%s: has %t, %v", key, has, err)
+			}
+		}
+		return nil
+	}))
+	r.want("set", false, "after the commit")
+	r.want("renewed", false, "after the commit")
+	testkit.Must(t, r.db.Close())
+}
+
 func TestExpiry_AnExpiredValueIsDeletedOnlyForAllVersionsOnceAJobHasRemovedIt(t *testing.T) {
 	t.Parallel()
 	r := newClockRun(t)
