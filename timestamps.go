@@ -83,7 +83,8 @@ func (t TimedTxn) SetReader(key []byte, r io.Reader, opts ...SetOption) error {
 }
 
 // Delete takes the value of key away from the timestamp on, up to the next version.
-// Reads at earlier timestamps still find it.
+// Reads at earlier timestamps still find it. So Delete adds a version, and a full disk
+// refuses it with ErrNoSpace. PurgeRange goes on.
 func (t TimedTxn) Delete(key []byte) error { return t.t.Delete(key) }
 
 // PurgeRange removes all versions of all keys from lo (inclusive) to hi (exclusive), at

@@ -427,6 +427,25 @@ func TestTimestamps_MisuseIsAnError(t *testing.T) {
 	testkit.WantError(t, "a nil iterator", stoat.TimedIterator{}.Err(), stoat.ErrTxnDone)
 }
 
+func TestTimestamps_AFullDiskRefusesDeletionsAtATimestampAndNoPurge(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	ks := timed(t, db)
+	put(t, db, ks, "k 5 v")
+	disk.SetCapacity(disk.UsedBytes() + 4<<20)
+	err := error(nil)
+	for i := 0; err == nil; i++ {
+		err = db.Update(func(tx stoat.Txn) error { return tx.Set(testkit.Key(i), make([]byte, 10_000)) })
+	}
+	testkit.WantError(t, "filling the disk", err, stoat.ErrNoSpace)
+	long := []byte(strings.Repeat("k", 60_000))
+	testkit.WantError(t, "Delete", db.Update(func(tx stoat.Txn) error { return tx.In(ks).At(9).Delete(long) }), stoat.ErrNoSpace)
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(ks).At(9).PurgeRange([]byte("k"), []byte("l")) }))
+	disk.SetCapacity(1 << 40)
+	testkit.Must(t, db.Close())
+}
+
 // timedEntries yields versions of one key, at timestamps in the given order.
 func timedEntries(key string, timestamps ...uint64) iter.Seq2[stoat.Entry, error] {
 	return func(yield func(stoat.Entry, error) bool) {
