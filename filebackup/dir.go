@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math/rand/v2"
 	"strings"
+	"sync"
 
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
@@ -26,6 +27,9 @@ func Dir(fs vfs.FS, path string) Store {
 type dirStore struct {
 	fs   vfs.FS
 	path string
+	// naming is held while a file of a database gets its name, durably. So a failed sync of
+	// the directory leaves one name in doubt.
+	naming sync.Mutex
 }
 
 // pathOf returns the path of an object.
@@ -67,6 +71,10 @@ func (s *dirStore) put(ctx context.Context, name string, content *io.SectionRead
 	if err == nil {
 		err = work.Given(ctx).Err() // a sync can take long
 	}
+	if strings.HasPrefix(name, filesDir) {
+		s.naming.Lock()
+		defer s.naming.Unlock()
+	}
 	if err == nil {
 		if err = s.fs.Rename(temp, target); errors.Is(err, vfs.ErrNotExist) {
 			err = fmt.Errorf("%w: %w", errPruned, err)
@@ -77,11 +85,52 @@ func (s *dirStore) put(ctx context.Context, name string, content *io.SectionRead
 		return err
 	}
 	err = s.fs.SyncDir(s.fs.Dir(target))
-	if err != nil && !replaces && !strings.HasPrefix(name, filesDir) {
-		// The next sync may succeed without making the name durable, so it must go. A name
-		// that was there before leads to one of the two objects. Another backup may have put
-		// the same file of a database meanwhile, so that name stays. List syncs it.
+	switch {
+	case err == nil || replaces: // a name that was there before leads to one of the two objects
+	case strings.HasPrefix(name, filesDir):
+		// Another backup may have put the same file of a database meanwhile, so the name stays.
+		err = errors.Join(err, s.doubt(name))
+	default:
+		// The next sync may succeed without making the name durable, so it must go.
 		err = errors.Join(err, s.fs.Remove(target))
+	}
+	return err
+}
+
+// doubt notes that the name of a file of a database may not be durable, although the next sync
+// may succeed. settle then puts the file again. The note is a partial object of the same digits.
+func (s *dirStore) doubt(name string) error {
+	note, err := s.fs.Create(s.pathOf(partialDir+strings.TrimPrefix(name, filesDir)), vfs.CatTemp)
+	if errors.Is(err, vfs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return note.Close()
+}
+
+// settle puts the files of a database again whose names are in doubt.
+func (s *dirStore) settle(ctx context.Context) error {
+	notes, err := s.fs.List(s.pathOf(strings.TrimSuffix(partialDir, "/")))
+	if errors.Is(err, vfs.ErrNotExist) {
+		return nil
+	}
+	for _, digits := range notes {
+		name := filesDir + digits
+		if err != nil || !isOurs(name) {
+			continue
+		}
+		var r fileReader
+		if r, err = openFile(s.fs, s.pathOf(name), vfs.CatNone); err == nil {
+			err = errors.Join(s.Put(ctx, name, r.SectionReader), r.Close())
+		}
+		if err == nil || errors.Is(err, vfs.ErrNotExist) { // a Prune has deleted it
+			err = s.fs.Remove(s.pathOf(partialDir + digits))
+		}
+		if errors.Is(err, vfs.ErrNotExist) {
+			err = nil // another backup has settled it
+		}
 	}
 	return err
 }
@@ -168,8 +217,14 @@ func openFile(fs vfs.FS, path string, cat vfs.Category) (r fileReader, err error
 
 func (s *dirStore) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
-		dir := prefix[:strings.LastIndexByte(prefix, '/')+1]
-		s.list(work.Given(ctx), dir, prefix, yield)
+		ctx, dir := work.Given(ctx), prefix[:strings.LastIndexByte(prefix, '/')+1]
+		if dir == filesDir {
+			if err := s.settle(ctx); err != nil {
+				yield(Object{}, err)
+				return
+			}
+		}
+		s.list(ctx, dir, prefix, yield)
 	}
 }
 

@@ -16,7 +16,7 @@
 //	files/SHA256     a file of a database, named by its SHA-256
 //	lists/ID         a backup: names, sizes and SHA-256 of its files
 //	claims/KIND-ID   a backup or a Prune under way
-//	partial/NAME     what an unfinished Put left; only Dir has them
+//	partial/NAME     what unfinished or failed calls left; only Dir has them
 //
 // A file comes before the list that names it. So a crash leaves all lists complete. A
 // list is text; docs/format-backup.md describes it.
