@@ -144,13 +144,18 @@ func (s *dirStore) exists(path string) (bool, error) {
 	return err == nil, err
 }
 
+// partialPath returns a random path for a partial object.
+func (s *dirStore) partialPath() string {
+	return s.pathOf(fmt.Sprintf("%s%016x", partialDir, rand.Uint64()))
+}
+
 // createPartial creates a file under a name that no other Put uses.
 func (s *dirStore) createPartial() (path string, file vfs.File, err error) {
 	if err := s.fs.MkdirAll(s.pathOf(strings.TrimSuffix(partialDir, "/"))); err != nil {
 		return "", nil, err
 	}
 	for {
-		path = s.pathOf(fmt.Sprintf("%s%016x", partialDir, rand.Uint64()))
+		path = s.partialPath()
 		file, err = s.fs.Create(path, vfs.CatTemp)
 		if !errors.Is(err, vfs.ErrExist) {
 			return path, file, err
@@ -277,10 +282,35 @@ func (s *dirStore) Delete(ctx context.Context, name string) error {
 		return err
 	}
 	path := s.pathOf(name)
+	if strings.HasPrefix(name, listsDir) {
+		return s.deleteList(path)
+	}
 	if err := s.fs.Remove(path); errors.Is(err, vfs.ErrNotExist) {
 		return nil
 	} else if err != nil {
 		return err
 	}
 	return s.fs.SyncDir(s.fs.Dir(path))
+}
+
+// deleteList deletes a list. A list whose deletion fails comes back: the next sync may succeed
+// without making the deletion durable, and a list must not outlive its files.
+func (s *dirStore) deleteList(path string) error {
+	if there, err := s.exists(path); !there {
+		return err
+	}
+	if err := s.fs.MkdirAll(s.pathOf(strings.TrimSuffix(partialDir, "/"))); err != nil {
+		return err
+	}
+	aside := s.partialPath()
+	if err := s.fs.Rename(path, aside); errors.Is(err, vfs.ErrNotExist) {
+		return nil // another process has just deleted it
+	} else if err != nil {
+		return err
+	}
+	if err := s.fs.SyncDir(s.fs.Dir(path)); err != nil {
+		return errors.Join(err, s.fs.Rename(aside, path))
+	}
+	_ = s.fs.Remove(aside) // Prune removes what is left
+	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -221,5 +223,61 @@ func TestBackup_ThatIsReadOverABreakingConnectionIsNotCorrupt(t *testing.T) {
 	_, err = Restore(t.Context(), &breaking{store}, ids[0], "/r", RestoreOptions{FS: memfs.New()})
 	if !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, base.ErrCorrupt) {
 		t.Errorf("Restore returns %v", err)
+	}
+}
+
+// A changing database has another table in each checkpoint.
+type changing struct {
+	fs vfs.FS
+	n  int
+}
+
+func (d *changing) Checkpoint(_ context.Context, dir string) error {
+	d.n++
+	if err := d.fs.MkdirAll(dir); err != nil {
+		return err
+	}
+	for _, name := range []string{"000001.table", "MANIFEST-000001"} {
+		f, err := d.fs.Create(d.fs.Join(dir, name), vfs.CatTable)
+		if err == nil {
+			_, err = f.WriteAt(fmt.Appendf(nil, "%s of checkpoint %d", name, d.n), 0)
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The system may take names for removed whose sync has failed. A power cut then brings them back.
+func TestPrune_AfterAFailedSyncOfNamesTheNextOneLeavesNoListWithoutItsFiles(t *testing.T) {
+	t.Parallel()
+	for nth := int64(1); ; nth++ {
+		fs, disk := memfs.New(), memfs.New()
+		db := &changing{fs: fs}
+		for range 3 {
+			_, err := Backup(t.Context(), db, Dir(disk, "/store"), Options{FS: fs, Temp: "/temp"})
+			must(t, err)
+		}
+		faults := faultfs.New(disk)
+		fault := faults.Add(faultfs.Rule{Op: vfs.OpSyncDir, Nth: nth, Sync: vfs.SyncDropped})
+		_, failed := Prune(t.Context(), Dir(faults, "/store"), 1)
+		if fault.Fired() == 0 {
+			break
+		}
+		_, err := Prune(t.Context(), Dir(disk, "/store"), 1)
+		must(t, err)
+		left := Dir(disk.Crash(memfs.KeepNone, nil), "/store")
+		infos, err := List(t.Context(), left)
+		must(t, err)
+		if len(infos) == 0 {
+			t.Errorf("after sync %d of names failed, no backup is left", nth)
+		}
+		for _, info := range infos {
+			if _, err := Verify(t.Context(), left, info.ID); err != nil {
+				t.Errorf("after sync %d of names failed with %v: %v", nth, failed, err)
+			}
+		}
 	}
 }
