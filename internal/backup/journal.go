@@ -64,7 +64,8 @@ type journal struct {
 
 // createJournal creates a journal, durably.
 func createJournal(fs vfs.FS, dir string, p plan) (*journal, error) {
-	f, err := fs.Create(fs.Join(dir, JournalName), vfs.CatTemp)
+	path := fs.Join(dir, JournalName)
+	f, err := fs.Create(path, vfs.CatTemp)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +77,8 @@ func createJournal(fs vfs.FS, dir string, p plan) (*journal, error) {
 		err = fs.SyncDir(dir)
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		// The next sync may succeed without making the name durable, so it must go.
+		return nil, errors.Join(err, f.Close(), fs.Remove(path))
 	}
 	return j, nil
 }

@@ -328,9 +328,18 @@ func (r *restore) writeManifest() error {
 	}
 	m, err := manifest.CreateFor(r.o.FS, r.temp, s, r.o.Random, r.sealer)
 	if err != nil {
-		return err
+		// The next sync may succeed without making the name durable, so it must go.
+		return errors.Join(err, removeNamed(r.o.FS, r.o.FS.Join(r.temp, manifest.FileName(1))))
 	}
 	return m.Close()
+}
+
+// removeNamed removes a file, unless there is none.
+func removeNamed(fs vfs.FS, path string) error {
+	if err := fs.Remove(path); !errors.Is(err, vfs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // rename gives the database its name, durably, and then removes the journal.

@@ -8,6 +8,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -48,5 +49,61 @@ func TestRestore_AfterAKillAndThenAPowerCutIsWholeOrAbsent(t *testing.T) {
 				t.Fatalf("killed at %d before %s, power off at %d before %s: %v", i, kill.Op.String(), j, power.Op.String(), err)
 			}
 		}
+	}
+}
+
+// failSyncsOfNames lets one sync of a directory fail in each restore, whose names the system then
+// takes for durable. The same restore goes on, and then the power goes off. The database must be
+// whole, or absent so that another restore can make it.
+func failSyncsOfNames(t *testing.T, options func(disk vfs.FS) *stoat.Options) {
+	t.Helper()
+	db := testkit.OpenMem(t)
+	testkit.SetKeys(t, db, 0, 10, 700, 'x')
+	var b bytes.Buffer
+	_, err := db.Backup(t.Context(), &b, stoat.BackupOptions{})
+	testkit.Must(t, err)
+	restore := func(disk vfs.FS) error {
+		_, err := stoat.Restore(t.Context(), "/db", stoat.RestoreOptions{Options: options(disk)}, bytes.NewReader(b.Bytes()))
+		return err
+	}
+	for nth := int64(1); ; nth++ {
+		disk := memfs.New()
+		faults := faultfs.New(disk)
+		fault := faults.Add(faultfs.Rule{Op: vfs.OpSyncDir, Nth: nth, Sync: vfs.SyncDropped})
+		failed := restore(faults)
+		if fault.Fired() == 0 {
+			break
+		}
+		stop := testkit.States(disk)
+		if failed != nil {
+			testkit.Must(t, restore(disk))
+		}
+		for _, power := range append(stop(), testkit.State{Disk: disk}) {
+			left := power.Disk.Crash(memfs.KeepNone, nil)
+			_, err := left.Stat("/db")
+			if errors.Is(err, vfs.ErrNotExist) {
+				err = restore(left)
+			}
+			var db *stoat.DB
+			if err == nil {
+				o := options(left)
+				o.MustExist = true
+				db, err = stoat.Open("/db", o)
+			}
+			if err == nil {
+				err = db.View(func(tx stoat.Txn) error { _, err := tx.Get(testkit.Key(9)); return err })
+				testkit.Must(t, db.Close())
+			}
+			if err != nil {
+				t.Fatalf("sync %d of names failed with %v, power off before %s: %v", nth, failed, power.Op.String(), err)
+			}
+		}
+	}
+}
+
+func TestRestore_AfterAFailedSyncOfNamesAndThenAPowerCutIsWholeOrAbsent(t *testing.T) {
+	t.Parallel()
+	for _, keys := range []stoat.KeyProvider{nil, testkit.Keys} {
+		failSyncsOfNames(t, func(disk vfs.FS) *stoat.Options { return &stoat.Options{FS: disk, Keys: keys} })
 	}
 }
