@@ -235,7 +235,8 @@ func Restore(ctx context.Context, dir string, o RestoreOptions, backups ...io.Re
 		UpTo: o.Version, TableSize: jobs.TableSize(opts.MemtableSize), NowMs: uint64(max(0, opts.Clock.Now().UnixMilli())),
 		Random: rand.Uint64, Encrypts: opts.Keys != nil,
 		Prepare: func(temp string) (vfs.FS, record.Sealer, error) {
-			return engine.PrepareKeys(opts.engine(opts.FS, temp))
+			// A data key that gets old meanwhile is replaced, and hides a failed sync of names.
+			return engine.PrepareKeys(opts.engine(vfs.Strict(opts.FS, temp), temp))
 		}}, backups)
 	if err != nil {
 		err = fmt.Errorf("restore %s: %w", dir, err)

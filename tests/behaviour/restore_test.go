@@ -3,7 +3,9 @@ package behaviour
 import (
 	"bytes"
 	"errors"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
@@ -106,4 +108,20 @@ func TestRestore_AfterAFailedSyncOfNamesAndThenAPowerCutIsWholeOrAbsent(t *testi
 	for _, keys := range []stoat.KeyProvider{nil, testkit.Keys} {
 		failSyncsOfNames(t, func(disk vfs.FS) *stoat.Options { return &stoat.Options{FS: disk, Keys: keys} })
 	}
+}
+
+// An agingClock goes on by a minute with each look.
+type agingClock struct{ minutes atomic.Int64 }
+
+func (c *agingClock) Now() time.Time {
+	return time.UnixMilli(testkit.ClockStart).Add(time.Duration(c.minutes.Add(1)) * time.Minute)
+}
+
+// A file can do without a new data key, but not without its name.
+func TestRestore_ANewDataKeyHidesNoFailedSyncOfNames(t *testing.T) {
+	t.Parallel()
+	clock := new(agingClock)
+	failSyncsOfNames(t, func(disk vfs.FS) *stoat.Options {
+		return &stoat.Options{FS: disk, Keys: testkit.Keys, DataKeyAge: time.Second, Clock: clock}
+	})
 }
