@@ -41,8 +41,8 @@ func (c *checkpoint) flush(s manifest.State) (manifest.State, error) {
 }
 
 // flushJob returns the job that writes the memtables, without sources. It takes numbers for
-// its tables from s. It neither expires nor folds anything: the copy may have other merge
-// functions.
+// its tables from s. It neither expires nor folds nor discards anything: the copy may have
+// other merge functions.
 func (c *checkpoint) flushJob(s *manifest.State) compact.Job {
 	snapshots := []base.SeqNum{c.source.UpTo}
 	var data int64
@@ -59,6 +59,11 @@ func (c *checkpoint) flushJob(s *manifest.State) compact.Job {
 		Deletions: rangedel.Merge(deletions...),
 		Rules: compact.Rules{Snapshots: snapshots, Versions: 1,
 			VersionsOf: func(n uint32) int { return of(n).NumVersions }},
+		// It only tells which entries have timestamps, for the discard points of the tables.
+		Discard: func(n uint32) compact.Discard {
+			k, ok := s.Keyspace(n)
+			return compact.Discard{Timed: ok && k.Settings.Timestamps != 0}
+		},
 		Place: place.PointerRef,
 		Run:   s.Version.NextRun(), CreatedMs: c.o.Store.Now(),
 		Splits: cuts.Splits, TableSize: cuts.TableSize, SplitMin: cuts.SplitMin,

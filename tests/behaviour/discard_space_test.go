@@ -29,21 +29,25 @@ func versionsOfEntries(yield func(stoat.Entry, error) bool) {
 	}
 }
 
+// commitVersions is versionsOfEntries in commits.
+func commitVersions(t *testing.T, db *stoat.DB, ks *stoat.Keyspace) {
+	t.Helper()
+	for at := range discardVersions {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+			for i := range discardKeys {
+				if err := tx.In(ks).At(uint64(1+at)).Set(fmt.Appendf(nil, "key-%06d", i), make([]byte, 100)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+}
+
 func TestDiscardBelow_FreesVersionsHoweverTheyCame(t *testing.T) {
 	t.Parallel()
 	for name, load := range map[string]func(t *testing.T, db *stoat.DB, ks *stoat.Keyspace){
-		"commits": func(t *testing.T, db *stoat.DB, ks *stoat.Keyspace) {
-			for at := range discardVersions {
-				testkit.Must(t, db.Update(func(tx stoat.Txn) error {
-					for i := range discardKeys {
-						if err := tx.In(ks).At(uint64(1+at)).Set(fmt.Appendf(nil, "key-%06d", i), make([]byte, 100)); err != nil {
-							return err
-						}
-					}
-					return nil
-				}))
-			}
-		},
+		"commits": commitVersions,
 		"ingest": func(t *testing.T, db *stoat.DB, ks *stoat.Keyspace) {
 			_, err := db.IngestEntries(context.Background(), iter.Seq2[stoat.Entry, error](versionsOfEntries), stoat.IngestOptions{Keyspace: ks})
 			testkit.Must(t, err)
@@ -99,16 +103,7 @@ func TestDiscardBelow_FreesVersionsOfARestoredDatabase(t *testing.T) {
 		db := testkit.OpenOn(t, memfs.New(), nil)
 		ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
 		testkit.Must(t, err)
-		for at := range discardVersions {
-			testkit.Must(t, db.Update(func(tx stoat.Txn) error {
-				for i := range discardKeys {
-					if err := tx.In(ks).At(uint64(1+at)).Set(fmt.Appendf(nil, "key-%06d", i), make([]byte, 100)); err != nil {
-						return err
-					}
-				}
-				return nil
-			}))
-		}
+		commitVersions(t, db, ks)
 		var b bytes.Buffer
 		_, err = db.Backup(t.Context(), &b, stoat.BackupOptions{})
 		testkit.Must(t, err)
@@ -134,6 +129,26 @@ func TestDiscardBelow_FreesVersionsOfASalvagedDatabase(t *testing.T) {
 		testkit.Must(t, db.Close())
 		_, err = stoat.Salvage(t.Context(), testkit.Dir, testkit.CopyDir, stoat.SalvageOptions{FS: disk})
 		testkit.Must(t, err)
+		db, err = stoat.Open(testkit.CopyDir, &stoat.Options{FS: disk, MemtableSize: 128 << 10})
+		testkit.Must(t, err)
+		wantDiscarded(t, db)
+	})
+}
+
+// A follower writes what only the log has to tables of the copy.
+func TestDiscardBelow_FreesVersionsOfACheckpointByAFollower(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		disk := memfs.New()
+		db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 32 << 20 })
+		ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
+		testkit.Must(t, err)
+		commitVersions(t, db, ks)
+		f, err := stoat.OpenFollower(testkit.Dir, &stoat.Options{FS: disk, FollowEvery: -1})
+		testkit.Must(t, err)
+		testkit.Must(t, f.Checkpoint(t.Context(), testkit.CopyDir))
+		testkit.Must(t, f.Close())
+		testkit.Must(t, db.Close())
 		db, err = stoat.Open(testkit.CopyDir, &stoat.Options{FS: disk, MemtableSize: 128 << 10})
 		testkit.Must(t, err)
 		wantDiscarded(t, db)
