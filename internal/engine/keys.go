@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -44,6 +45,13 @@ func openKeys(o seal.Options, memoryBudget int64) (vfs.FS, *seal.Keys, error) {
 		return nil, nil, errEncrypted
 	}
 	var keys *seal.Keys
+	// An Open that is refused, such as by a later format, leaves the master key alone.
+	o.Refuse = func(k *seal.Keys) error {
+		if err := manifest.Readable(o.FS, o.Dir, k); !errors.Is(err, vfs.ErrNotExist) {
+			return err
+		}
+		return nil // of a new database
+	}
 	if encrypted {
 		keys, err = seal.Load(context.Background(), o)
 	} else {

@@ -1,6 +1,9 @@
 package manifest
 
-import "github.com/stoatdb/stoat/vfs"
+import (
+	"github.com/stoatdb/stoat/internal/record"
+	"github.com/stoatdb/stoat/vfs"
+)
 
 // Exists returns nil if a directory holds a manifest, and otherwise the error that
 // Load would return. It opens no file.
@@ -10,4 +13,14 @@ func Exists(fs vfs.FS, dir string) error {
 		err = l.missing(dir)
 	}
 	return err
+}
+
+// Readable returns nil if Load can read the manifest, and otherwise the error of Load. It
+// changes nothing.
+func Readable(fs vfs.FS, dir string, seal record.Sealer) error {
+	s, _, err := Load(fs, dir, true, nil, seal)
+	if err != nil {
+		return err
+	}
+	return s.Close()
 }

@@ -37,6 +37,8 @@ type Options struct {
 	Random io.Reader
 	// ReadOnly keys never change the file KEYS.
 	ReadOnly bool
+	// Refuse, if it is not nil, returns why Load must not change KEYS. Load asks it first.
+	Refuse func(*Keys) error
 	// Fix corrects one wrong bit of KEYS, and of the footer of a file. A tag proves the
 	// result.
 	Fix bool
@@ -148,10 +150,21 @@ func Load(ctx context.Context, o Options) (*Keys, error) {
 		return nil, err
 	}
 	id, master, err := k.current(ctx)
+	if err == nil && id != f.master {
+		err = k.refused()
+	}
 	if err != nil {
 		return nil, err
 	}
 	return k, k.rotate(id, master, true)
+}
+
+// refused returns why Load must not change KEYS.
+func (k *Keys) refused() error {
+	if k.o.Refuse == nil {
+		return nil
+	}
+	return k.o.Refuse(k)
 }
 
 // Reload reads KEYS again: another process may have added data keys.
@@ -308,6 +321,9 @@ func (k *Keys) settle(b []byte) error {
 	_, err := k.o.FS.Stat(k.path(TempName))
 	if errors.Is(err, vfs.ErrNotExist) {
 		return k.syncName()
+	}
+	if err := k.refused(); err != nil {
+		return err
 	}
 	if err = k.write(b); errors.Is(err, vfs.ErrNoSpace) {
 		return k.o.FS.SyncDir(k.o.Dir)

@@ -1,11 +1,16 @@
 package behaviour
 
 import (
+	"crypto/rand"
+	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/seal"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
@@ -38,6 +43,32 @@ func TestFeature_OlderStoatRefusesARequiredOneByName(t *testing.T) {
 	for name, content := range testkit.FilesOf(t, fs, testkit.Dir) {
 		if before[name] != content {
 			t.Errorf("%s has changed", name)
+		}
+	}
+}
+
+// Open gives a database the current master key only if it opens the database.
+func TestFeature_ARefusedOpenLeavesTheMasterKeyAlone(t *testing.T) {
+	t.Parallel()
+	fs := memfs.New()
+	db := testkit.OpenOn(t, fs, func(o *stoat.Options) { o.Keys = testkit.Keys })
+	testkit.Must(t, db.Close())
+	keys, err := seal.Load(t.Context(), seal.Options{FS: fs, Dir: testkit.Dir, Provider: testkit.Keys, Clock: base.SystemClock{}, Random: rand.Reader, MaxAge: time.Hour})
+	testkit.Must(t, err)
+	m, _, err := manifest.Load(fs, testkit.Dir, false, func() uint64 { return 1 }, keys)
+	testkit.Must(t, err)
+	testkit.Must(t, m.Append(manifest.Edit{RequiredFeatures: []string{"teleport"}}))
+	testkit.Must(t, m.Close())
+	turned := stoat.StaticKeys(testkit.MasterKey("two"), testkit.MasterKey("one"))
+	for _, unfinished := range []bool{false, true} {
+		if unfinished {
+			testkit.Must(t, testkit.WriteFile(fs, fs.Join(testkit.Dir, seal.TempName), nil))
+		}
+		before := testkit.FilesOf(t, fs, testkit.Dir)
+		_, err := stoat.Open(testkit.Dir, &stoat.Options{FS: fs, Keys: turned})
+		testkit.WantError(t, "open", err, stoat.ErrVersion)
+		if !maps.Equal(testkit.FilesOf(t, fs, testkit.Dir), before) {
+			t.Errorf("unfinished keys %t: a file has changed", unfinished)
 		}
 	}
 }
