@@ -161,7 +161,8 @@ type BackupInfo struct {
 // traces of them.
 //
 // A Filter changes values without new versions. So an incremental backup has all values of
-// a keyspace that has a filter, or once had one, as a full backup does.
+// a keyspace that has a filter, or once had one, as a full backup does. The same holds once the
+// MergeFunction of a keyspace has changed.
 func (d *DB) Backup(ctx context.Context, w io.Writer, o BackupOptions) (info BackupInfo, err error) {
 	if w == nil || o.Versions < 0 || o.Compression > CompressionSmall {
 		return info, base.Invalid("a backup needs a writer, 0 or more versions, and a known compression")

@@ -94,8 +94,14 @@ func (g Given) Store(m *manifest.Settings) {
 	if g.NumVersions != 0 {
 		m.NumVersions = uint32(min(g.NumVersions, math.MaxInt32)) // more than can be is as good as all
 	}
-	m.MergeFunction = named(m.MergeFunction, g.MergeFunction)
+	before := m.MergeFunction
+	m.MergeFunction = named(before, g.MergeFunction)
 	m.Filter = named(m.Filter, g.Filter)
+	if before != "" && m.MergeFunction != before && m.Filter == "" {
+		// Compactions may have merged operands that backups still have. As with a filter, keys
+		// have other values without new versions, and later backups must have these values.
+		m.Filter = NoName
+	}
 	switch {
 	case g.DefaultTTL > 0:
 		m.DefaultTTLMs = uint64((g.DefaultTTL-1)/time.Millisecond) + 1

@@ -108,6 +108,41 @@ func TestBackup_AChainHasIngestsMergesAndDrops(t *testing.T) {
 	}
 }
 
+// An earlier backup has operands that a compaction merges before the merge function changes.
+func TestBackup_AChainHasWhatTheMergeFunctionBeforeMade(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	functions := []stoat.MergeFunction{merge.Append, merge.Last(1)}
+	with := func(name string) func(o *stoat.Options) {
+		return func(o *stoat.Options) { o.MergeFunctions, o.MergeFunction = functions, name }
+	}
+	db := testkit.OpenOn(t, disk, with(merge.Append.Name()))
+	for range 2 {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Merge([]byte("key"), merge.Push([]byte("a"))) }))
+	}
+	full, info := backUp(t, db, stoat.BackupOptions{})
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.Must(t, db.Close())
+	db = testkit.OpenOn(t, disk, with(merge.Last(1).Name()))
+	testkit.SetKeys(t, db, 0, 1, 1, 'x')
+	more, _ := backUp(t, db, stoat.BackupOptions{Since: info})
+	o := &stoat.Options{FS: memfs.New()}
+	with("")(o)
+	restored := restoreWith(t, o, full, more)
+	get := func(db *stoat.DB) (value string) {
+		testkit.Must(t, db.View(func(tx stoat.Txn) error {
+			v, err := tx.GetCopy([]byte("key"), nil)
+			value = string(v)
+			return err
+		}))
+		return value
+	}
+	if got, want := get(restored), get(db); got != want {
+		t.Errorf("restored is %q, want %q", got, want)
+	}
+	testkit.Must(t, db.Close())
+}
+
 func restoreWith(t *testing.T, o *stoat.Options, backups ...[]byte) *stoat.DB {
 	t.Helper()
 	var readers []io.Reader
