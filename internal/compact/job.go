@@ -134,5 +134,5 @@ func (p *Plan) splitMin(s Shape) int64 {
 	if p.around {
 		return 0
 	}
-	return s.TableSize / 8
+	return max(p.SplitMin, s.TableSize/8)
 }

@@ -52,9 +52,11 @@ func (p *picker) pickNeighbours() (Plan, bool) {
 	return Plan{}, false
 }
 
-// mergeNeighbours returns the plan that merges adjacent tables of a level.
+// mergeNeighbours returns the plan that merges adjacent tables of a level. Where keyspaces
+// are small, outputs could end between any two of them. Then they would be small themselves,
+// and would be merged again and again.
 func (p *picker) mergeNeighbours(level int, tables []*manifest.Table, why Reason) Plan {
-	plan := Plan{Reason: why, OutputLevel: level}
+	plan := Plan{Reason: why, OutputLevel: level, SplitMin: p.s.TableSize / 2}
 	plan.Inputs[level] = tables
 	plan = plan.finish(p.v, p.s)
 	invariant.Check(plan.Bottom, "tables lie below merged neighbours: %s", plan.String())

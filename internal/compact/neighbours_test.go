@@ -1,14 +1,19 @@
 package compact
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // Keys grow in several places. Each flush has a few keys of one place.
@@ -185,6 +190,58 @@ func TestNeighbours_MergeKeepsWhatSnapshotsSee(t *testing.T) {
 		}
 		if tr.reasons[ReasonNeighbours] == 0 {
 			t.Fatalf("seed %d: no neighbours were merged: %v", seed, tr.reasons)
+		}
+	}
+}
+
+// Outputs also end between two keyspaces. Where keyspaces are small, that must not make small
+// tables again, or the same tables would be merged for ever.
+func TestNeighbours_TablesOfManySmallKeyspacesComeToRest(t *testing.T) {
+	t.Parallel()
+	const tableSize = 128 << 10
+	s := Shape{Idle: true, TableSize: tableSize, BaseSizeMin: 1 << 30, OldestSnapshot: base.SeqNumMax}
+	for tenths := 20; tenths <= 80; tenths += 6 {
+		var all []base.Entry // of keyspaces that were written one after the other
+		for i := range tableSize * tenths / 10 / 120 {
+			space := keyspace.New(uint32(1 + i/8))
+			all = append(all, base.Entry{Key: space.Append(nil, fmt.Append(nil, i%8)), Value: make([]byte, 100),
+				Seq: base.SeqNum(i + 1), Meta: base.Meta{Kind: base.KindSet}})
+		}
+		out := files{fs: memfs.NewVolatile()}
+		run := func(entries []base.Entry, change func(*Job)) []*manifest.Table {
+			job := Job{Sources: []iter.Source{&entrySource{entries: entries}}, Rules: seeAll, NewFile: out.create}
+			change(&job)
+			result, err := Run(job)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return result.Tables
+		}
+		v := &manifest.Version{}
+		for small := range slices.Chunk(all, 80) {
+			v.Levels[last] = append(v.Levels[last], run(small, func(j *Job) { j.Level, j.TableSize = last, tableSize })...)
+		}
+		flushed := len(v.Levels[last])
+		for steps := 0; ; steps++ {
+			plan, due := Pick(v, s)
+			if !due {
+				break
+			}
+			if steps == 5 {
+				t.Errorf("%d.%d tables of entries: still due after %d merges: %s", tenths/10, tenths%10, steps, plan.String())
+				break
+			}
+			merged := plan.Inputs[last]
+			lo, hi := merged[0].Smallest, merged[len(merged)-1].Largest
+			from, _ := slices.BinarySearchFunc(all, lo, func(e base.Entry, key []byte) int { return bytes.Compare(e.Key, key) })
+			to, _ := slices.BinarySearchFunc(all, hi, func(e base.Entry, key []byte) int { return bytes.Compare(e.Key, key) })
+			made := run(all[from:to+1], func(j *Job) { plan.Apply(j, s) })
+			next, at := *v, slices.Index(v.Levels[last], merged[0])
+			next.Levels[last] = slices.Replace(slices.Clone(v.Levels[last]), at, at+len(merged), made...)
+			v = &next
+		}
+		if n := len(v.Levels[last]); n >= flushed {
+			t.Errorf("%d.%d tables of entries: %d tables of %d are left", tenths/10, tenths%10, n, flushed)
 		}
 	}
 }

@@ -85,8 +85,8 @@ type Plan struct {
 	// Splits are keys, ascending, at which outputs should end, so that none overlaps
 	// too much of the level below.
 	Splits [][]byte
-	// SplitMin is the minimum size in bytes of an output in level 0 that ends at a
-	// split.
+	// SplitMin is the minimum size in bytes of an output that ends at a split, or between two
+	// keyspaces. Below level 0 it is an eighth of a full table or more.
 	SplitMin int64
 	// around says that each output ends at a split, so that none lies over a damaged table.
 	around bool
