@@ -136,7 +136,7 @@ func (e *Engine) assemble(s manifest.State) {
 	o := &e.o
 	e.Group = work.NewGroup(e.exec)
 	e.Workers = newWorkers(e.exec)
-	e.Unmapped = tree.Options{FS: o.FS, Dir: o.Dir, HashSeed: s.HashSeed, Sealed: e.Keys != nil}
+	e.Unmapped = tree.Options{FS: o.FS, Dir: o.Dir, HashSeed: s.HashSeed}
 	e.Decoded = cache.New(o.MemoryBudget / decodedShare)
 	e.assembleWrites(s)
 	e.assembleJobs(s)

@@ -1,5 +1,6 @@
 // Package governor keeps the pages of mapped files to what the memory budget leaves
-// for them. Package residency has the rules.
+// for them. It also keeps the number of mapped files to what the system allows. Package
+// residency has the rules.
 package governor
 
 import (
@@ -25,6 +26,11 @@ const (
 	// machineSpare is the share of the machine's memory, or of what its control group
 	// allows, below which memory is short.
 	machineSpare = 1.0 / 8
+	// openMax is the number of open files from which the governor closes some. Each has a
+	// mapping, of which Linux allows a process 65,530.
+	openMax = 16 << 10
+	// openKeep is the part of openMax that then stays open.
+	openKeep = 3.0 / 4
 )
 
 // A Governor gives mapped pages back. It works in rounds, and only while the
@@ -34,6 +40,8 @@ type Governor struct {
 	report event.Sink
 	// memory counts the decrypted pages of sealed files; it is nil without encryption.
 	memory *seal.Memory
+	// OpenMax is openMax, except in tests, which set it before the first round.
+	OpenMax int
 
 	mu lock.Mutex[lock.Governor] // held during a round
 	// Guarded by mu.
@@ -46,7 +54,7 @@ type Governor struct {
 
 // New returns the governor of a database. memory is that of an encrypted one, or nil.
 func New(store *state.Store, report event.Sink, memory *seal.Memory) *Governor {
-	return &Governor{store: store, report: report, memory: memory}
+	return &Governor{store: store, report: report, memory: memory, OpenMax: openMax}
 }
 
 // GaveBack returns how many bytes of mapped pages were given back, since Open.
@@ -109,6 +117,24 @@ func (g *Governor) Round(strict bool) (more bool, err error) {
 		g.gaveBack.Add(g.files[i].Bytes)
 		left -= g.files[i].Bytes
 	}
+	g.closeSomeLocked()
 	clear(g.residents) // a file that is closed is not kept by this
 	return left > limit.Bytes, errors.Join(errs...)
+}
+
+// closeSomeLocked retires the readers of the files that were not used for the longest time,
+// if too many are open. It waits until those that it has retired before are closed. While an
+// old transaction keeps them, their files may be mapped a second time. The caller holds mu.
+func (g *Governor) closeSomeLocked() {
+	if len(g.files) <= g.OpenMax || g.store.Retired() > 0 {
+		return
+	}
+	for i := range g.files {
+		g.files[i].Bytes = 1
+	}
+	var chosen []tree.Resident
+	for _, i := range residency.Choose(g.files, residency.Limit{Bytes: int64(openKeep * float64(g.OpenMax)), Strict: true}) {
+		chosen = append(chosen, g.residents[i])
+	}
+	g.gaveBack.Add(g.store.Retire(chosen))
 }

@@ -86,13 +86,11 @@ func (s *Store) LoadValues(fresh, old *manifest.ValueFile) {
 // holdingPages calls load, which reads files through the readers that transactions
 // share. A reader's slot keeps those that are retired meanwhile.
 func (s *Store) holdingPages(load func()) {
-	if s.files.Sealed() {
-		slot, _, err := s.HoldFiles()
-		if err != nil {
-			return // the database is closing: it needs nothing in memory
-		}
-		defer s.Release(slot)
+	slot, _, err := s.HoldFiles()
+	if err != nil {
+		return // the database is closing: it needs nothing in memory
 	}
+	defer s.Release(slot)
 	_ = fault.Guard(func() error { // a reader that meets the lost page is told
 		load()
 		return nil

@@ -18,8 +18,8 @@ import (
 )
 
 // obsolete lists what no new reader can reach, while older readers may still use it. It has
-// memtables that were flushed, files that were replaced, and readers of sealed files that
-// were retired. A reader keeps what its view has, and nothing that came and went since.
+// memtables that were flushed, files that were replaced, and readers that were
+// retired. A reader keeps what its view has, and nothing that came and went since.
 //
 //	in use --a change of the view--> obsolete --no reader uses it--> deleted
 type obsolete struct {
@@ -39,7 +39,7 @@ type Obsolete struct {
 	memtable *memtable.Table // nil if it is a file
 	file     base.FileNum    // the number in its name
 	values   bool            // it is a value file
-	retired  io.Closer       // the reader of a sealed file, whose file stays; nil otherwise
+	retired  io.Closer       // the reader of a file that stays; nil otherwise
 	bytes    int64           // of memory, or of the file
 	// Views of the generations from firstIn to before gone have had it. Of a file
 	// the number tells that instead: numbers are given in the order of time.
@@ -74,9 +74,9 @@ func ObsoleteValues(v *manifest.ValueFile) Obsolete {
 	return Obsolete{file: v.File, values: true, bytes: v.Size}
 }
 
-// Retire takes the readers of sealed files out of use. They are closed, and the memory
-// of their pages is free, once no reader of an older view is left. Retire returns how many
-// bytes these are.
+// Retire takes the readers of files out of use. They are closed, and the memory of their
+// pages is free, once no reader of an older view is left. Retire returns how many bytes these
+// are.
 //
 // In a database that follows another process they stay: the file may have no name any
 // more, so that no later read could open it.
@@ -181,6 +181,18 @@ func (s *Store) ObsoleteValueBytes() int64 { return s.obsolete.valueBytes.Load()
 
 // RetiredBytes returns the memory of the pages of retired readers that are not closed.
 func (s *Store) RetiredBytes() int64 { return s.obsolete.retiredBytes.Load() }
+
+// Retired returns how many retired readers are not closed.
+func (s *Store) Retired() (n int) {
+	s.obsolete.mu.Lock()
+	defer s.obsolete.mu.Unlock()
+	for i := range s.obsolete.list {
+		if s.obsolete.list[i].retired != nil {
+			n++
+		}
+	}
+	return n
+}
 
 // ObsoleteMemtableBytes returns the memory of flushed memtables that readers use.
 func (s *Store) ObsoleteMemtableBytes() int64 { return s.obsolete.memtableBytes.Load() }

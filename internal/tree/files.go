@@ -28,9 +28,6 @@ type Options struct {
 	KeepsValues bool
 	// Cache keeps decoded blocks of tables; it may be nil.
 	Cache *cache.Cache
-	// Sealed says that files are sealed: the pages of an open file are memory that only
-	// closing the file gives back; see Resident.Retire.
-	Sealed bool
 	// Closed returns an error once the database is closed. Another process may
 	// then own the files in the directory, so their state means nothing. Closed
 	// may be nil.

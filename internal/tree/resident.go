@@ -112,18 +112,15 @@ func (r *Resident) Trim() error {
 	return nil
 }
 
-// Retire takes a sealed file's reader out of use and returns it, or nil if there is none.
-// The next read opens the file again. The caller closes the reader, which gives the
-// memory of its pages back, once no reader of the database may hold bytes of it.
+// Retire takes a file's reader out of use and returns it, or nil if there is none. The next
+// read opens the file again. The caller closes the reader, which unmaps the file, once no
+// reader of the database may hold bytes of it.
 func (r *Resident) Retire() io.Closer {
 	if r.table != nil {
 		return r.table.retire()
 	}
 	return r.values.retire()
 }
-
-// Sealed reports whether files are sealed, so that Retire takes the place of DropPages.
-func (f *Files) Sealed() bool { return f.opts.Sealed }
 
 // CacheBytes returns the size of the decoded blocks in the cache, in bytes.
 func (f *Files) CacheBytes() int64 {

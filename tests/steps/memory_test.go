@@ -233,6 +233,85 @@ func TestGovernor_StatsDoNotWaitForARound(t *testing.T) {
 	testkit.Must(t, db.Close())
 }
 
+// A countingFS counts the mappings that exist.
+type countingFS struct {
+	vfs.FS
+	maps atomic.Int64
+}
+
+func (f *countingFS) Open(name string, cat vfs.Category) (vfs.File, error) {
+	file, err := f.FS.Open(name, cat)
+	if err != nil {
+		return nil, err
+	}
+	return &countingFile{file, f}, nil
+}
+
+type countingFile struct {
+	vfs.File
+	fs *countingFS
+}
+
+func (f *countingFile) Map(size int64) (vfs.Mapping, error) {
+	m, err := f.File.Map(size)
+	if err != nil {
+		return nil, err
+	}
+	f.fs.maps.Add(1)
+	return &countingMapping{m, f.fs}, nil
+}
+
+type countingMapping struct {
+	vfs.Mapping
+	fs *countingFS
+}
+
+func (m *countingMapping) Close() error {
+	m.fs.maps.Add(-1)
+	return m.Mapping.Close()
+}
+
+// Linux allows a process 65,530 mappings. Beyond that no file could be read, and the Go
+// runtime could not go on.
+func TestGovernor_FilesAreUnmappedWhenManyAreOpen(t *testing.T) {
+	t.Parallel()
+	const values, most = 6000, 8
+	disk := memfs.NewVolatile()
+	testkit.Must(t, memoryDB(t, disk, "db", values).Close())
+	fs := &countingFS{FS: disk}
+	db, err := inside.Open("db", &stoat.Options{FS: fs, MemoryBudget: 1 << 20}, work.Executor{Manual: true})
+	testkit.Must(t, err)
+	defer db.Close()
+	db.Engine.Governor.OpenMax = most
+	readMemory(t, db, values)
+	all := fs.maps.Load()
+	if all <= most {
+		t.Fatalf("%d mappings after reading everything, want more than %d", all, most)
+	}
+
+	tx, err := db.Begin(stoat.ReadOnly)
+	testkit.Must(t, err)
+	borrowed, err := tx.Get(memoryKey(1))
+	testkit.Must(t, err)
+	for range 5 { // the transaction keeps what it may use, once
+		mustRound(t, db, false)
+		readMemory(t, db, values)
+	}
+	if n := fs.maps.Load(); n > 2*all {
+		t.Errorf("%d mappings beside an old transaction, at first %d", n, all)
+	}
+	if string(borrowed) != string(memoryValue(1)) {
+		t.Error("a borrowed value changed when files were closed")
+	}
+	tx.Discard()
+	db.Engine.Store.Sweep()
+	mustRound(t, db, false)
+	if n := fs.maps.Load(); n > most {
+		t.Errorf("%d mappings after a round, want %d at most", n, most)
+	}
+	readMemory(t, db, values)
+}
+
 func TestGovernor_SleepsWhileNoReaderComes(t *testing.T) {
 	t.Parallel()
 	db := stillMemoryDB(t, 500)
