@@ -21,7 +21,8 @@ type Gathering struct {
 	// RecordMax is the maximum mean record size in bytes. Longer values stay where
 	// they are: reading one takes one read anywhere.
 	RecordMax uint64
-	// Bytes is the approximate number of bytes of values that one plan moves.
+	// Bytes is the approximate number of bytes of values that one plan moves. A plan moves
+	// fewer if their tables are larger than the inputs of other merges.
 	Bytes uint64
 }
 
@@ -62,7 +63,8 @@ func (g *Gathering) worth(v *manifest.Version, s Shape, t *manifest.Table) bool 
 // never a reason for another gathering.
 func PickGathering(v *manifest.Version, s Shape, g Gathering) (Plan, bool) {
 	plan := Plan{Reason: ReasonScattered, OutputLevel: last}
-	all := uint64(0)
+	s = s.withDefaults()
+	all, size := uint64(0), int64(0)
 	for _, t := range v.Levels[last] {
 		begun, referred := len(plan.Inputs[last]) > 0, t.Referred()
 		if !g.worth(v, s, t) {
@@ -71,11 +73,12 @@ func PickGathering(v *manifest.Version, s Shape, g Gathering) (Plan, bool) {
 			}
 			continue
 		}
-		if begun && all+referred > g.Bytes {
+		if begun && (all+referred > g.Bytes || size+t.Size > s.InputMax) {
 			break
 		}
 		plan.Inputs[last] = append(plan.Inputs[last], t)
 		all += referred
+		size += t.Size
 	}
 	if len(plan.Inputs[last]) == 0 {
 		return Plan{}, false
@@ -83,7 +86,7 @@ func PickGathering(v *manifest.Version, s Shape, g Gathering) (Plan, bool) {
 	if plan.Gather = g.Bytes; all < g.Bytes+g.Bytes/4 {
 		plan.Gather = math.MaxInt64 // take a small rest along, which would need its own plan
 	}
-	return plan.finish(v, s.withDefaults()), true
+	return plan.finish(v, s), true
 }
 
 // Ahead returns how many bytes of tables are worth gathering, and how many bytes of each

@@ -51,3 +51,22 @@ func TestPickGathering_TakesTheFirstScatteredTables(t *testing.T) {
 		}
 	}
 }
+
+// A gathering that ends early, because a commit arrives, reads the rest of its tables all the
+// same, while no other merge can run. What it has done is lost if the database is closed.
+func TestPickGathering_ReadsNoMoreThanAnotherMerge(t *testing.T) {
+	t.Parallel()
+	const inputMax = 256 << 20
+	var v manifest.Version
+	for i := range 100 {
+		key := fmt.Appendf(nil, "%03d", i)
+		v.Levels[last] = append(v.Levels[last], &manifest.Table{
+			Num: base.FileNum(i + 1), Level: last, Size: 32 << 20, Smallest: key, Largest: key, Entries: 1 << 20,
+			Pointers: 1 << 20, Jumps: 1 << 20, Values: []manifest.ValueRef{{File: 9, Bytes: 1 << 30}}})
+	}
+	g := Gathering{Share: 0.99, PointersMin: 64, RecordMax: 4 << 10, Bytes: 1 << 40}
+	plan, due := PickGathering(&v, Shape{InputMax: inputMax}, g)
+	if n := plan.InputBytes(); !due || n == 0 || n > inputMax {
+		t.Errorf("due %t: a gathering reads %d MiB of tables, want %d at most", due, n>>20, inputMax>>20)
+	}
+}
