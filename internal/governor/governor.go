@@ -31,6 +31,9 @@ const (
 	openMax = 16 << 10
 	// openKeep is the part of openMax that then stays open.
 	openKeep = 3.0 / 4
+	// marksShare is the part of the memory for pages that readers may take to remember which
+	// values were verified.
+	marksShare = 1.0 / 4
 )
 
 // A Governor gives mapped pages back. It works in rounds, and only while the
@@ -117,9 +120,22 @@ func (g *Governor) Round(strict bool) (more bool, err error) {
 		g.gaveBack.Add(g.files[i].Bytes)
 		left -= g.files[i].Bytes
 	}
+	g.forgetSomeLocked()
 	g.closeSomeLocked()
 	clear(g.residents) // a file that is closed is not kept by this
 	return left > limit.Bytes, errors.Join(errs...)
+}
+
+// forgetSomeLocked keeps the marks of verified values within their part of the budget. The
+// system cannot take them back, as it can mapped pages. The caller holds mu.
+func (g *Governor) forgetSomeLocked() {
+	for i := range g.residents {
+		g.files[i].Bytes = g.residents[i].MarkBytes()
+	}
+	most := int64(marksShare * float64(g.store.PagesBudget(0)))
+	for _, i := range residency.Choose(g.files, residency.Limit{Bytes: most, Strict: true}) {
+		g.residents[i].Forget()
+	}
 }
 
 // closeSomeLocked retires the readers of the files that were not used for the longest time,

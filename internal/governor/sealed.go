@@ -43,6 +43,7 @@ func (g *Governor) roundSealedLocked() (more bool, err error) {
 		left -= g.files[i].Bytes
 	}
 	g.gaveBack.Add(g.store.Retire(chosen))
+	g.forgetSomeLocked()
 	g.closeSomeLocked()
 	clear(g.residents) // a file that is closed is not kept by this
 	return full(left, limit), errors.Join(errs...)

@@ -62,6 +62,26 @@ func (r *Resident) HeapBytes() int64 {
 	return 0
 }
 
+// MarkBytes returns the part of HeapBytes that Forget gives back.
+func (r *Resident) MarkBytes() int64 {
+	if r.values != nil {
+		if v := r.values.reader.Load(); v != nil {
+			return v.MarkBytes()
+		}
+	}
+	return 0
+}
+
+// Forget gives back what the reader of a value file takes to remember which values were
+// verified.
+func (r *Resident) Forget() {
+	if r.values != nil {
+		if v := r.values.reader.Load(); v != nil {
+			v.Forget()
+		}
+	}
+}
+
 // DropPages returns the memory of the file's pages to the system. It keeps the file
 // from being closed meanwhile, because its addresses could then be reused.
 func (r *Resident) DropPages() error {

@@ -15,13 +15,22 @@ import (
 // offset of a record has a bit, which takes a 64th of the file's size.
 //
 // marks are safe for concurrent use: two goroutines that verify the same record at
-// once only repeat the work. The first mark allocates the memory, and clear releases
-// it. A mark set during clear may be lost.
+// once only repeat the work. The first mark in each piece allocates its memory, so reads of
+// a few records of a large file take little. clear releases the memory. A mark set during
+// clear may be lost.
 type marks struct {
-	shift uint // log2 of the stretch size in bytes; 0 for bits
-	n     int  // length of words, once allocated
-	words atomic.Pointer[[]atomic.Uint32]
+	shift  uint // log2 of the stretch size in bytes; 0 for bits
+	pieces []atomic.Pointer[piece]
+	taken  atomic.Int64 // bytes of the pieces
 }
+
+// A piece is the words of neighbouring marks.
+type piece [pieceWords]atomic.Uint32
+
+const (
+	pieceWords = 256
+	pieceBytes = 4 * pieceWords
+)
 
 // Bounds on the size of a stretch. Marks then take at most a 128th of the file's size,
 // and an offset within a stretch fits the mark.
@@ -31,12 +40,12 @@ const (
 )
 
 func (m *marks) init(shortest, recordsEnd int64) {
-	if shortest < stretchMin {
-		m.shift, m.n = 0, int(recordsEnd/(32*unit)+1)
-		return
+	words := recordsEnd/(32*unit) + 1
+	if m.shift = 0; shortest >= stretchMin {
+		m.shift = uint(min(bits.Len64(uint64(shortest))-1, stretchMaxBits))
+		words = recordsEnd>>m.shift + 1
 	}
-	m.shift = uint(min(bits.Len64(uint64(shortest))-1, stretchMaxBits))
-	m.n = int(recordsEnd>>m.shift + 1)
+	m.pieces = make([]atomic.Pointer[piece], (words+pieceWords-1)/pieceWords)
 }
 
 // bit returns the word and the bit for the record at offset at.
@@ -52,44 +61,55 @@ func (m *marks) of(at int64) (word int64, verified uint32) {
 
 // has reports whether the record at offset at was verified.
 func (m *marks) has(at int64) bool {
-	words := m.words.Load()
-	if words == nil {
-		return false
-	}
 	if m.shift == 0 {
 		word, bit := m.bit(at)
-		return (*words)[word].Load()&bit != 0
+		p := m.pieces[word/pieceWords].Load()
+		return p != nil && p[word%pieceWords].Load()&bit != 0
 	}
 	word, verified := m.of(at)
-	return (*words)[word].Load() == verified
+	p := m.pieces[word/pieceWords].Load()
+	return p != nil && p[word%pieceWords].Load() == verified
 }
 
 // set marks the record at offset at as verified.
 func (m *marks) set(at int64) {
-	words := m.words.Load()
-	if words == nil {
-		fresh := make([]atomic.Uint32, m.n)
-		if words = &fresh; !m.words.CompareAndSwap(nil, words) {
-			if words = m.words.Load(); words == nil {
-				return
-			}
-		}
-	}
 	if m.shift == 0 {
 		word, bit := m.bit(at)
-		(*words)[word].Or(bit)
+		m.piece(word)[word%pieceWords].Or(bit)
 		return
 	}
 	word, verified := m.of(at)
-	(*words)[word].Store(verified)
+	m.piece(word)[word%pieceWords].Store(verified)
 }
 
-func (m *marks) clear() { m.words.Store(nil) }
+// piece returns the piece of a word. It makes the piece if there is none.
+func (m *marks) piece(word int64) *piece {
+	at := &m.pieces[word/pieceWords]
+	if p := at.Load(); p != nil {
+		return p
+	}
+	fresh := new(piece)
+	m.taken.Add(pieceBytes)
+	if at.CompareAndSwap(nil, fresh) {
+		return fresh
+	}
+	m.taken.Add(-pieceBytes)
+	if p := at.Load(); p != nil {
+		return p
+	}
+	return fresh // clear has released the other one meanwhile
+}
+
+// clear forgets all marks.
+func (m *marks) clear() {
+	for i := range m.pieces {
+		if m.pieces[i].Swap(nil) != nil {
+			m.taken.Add(-pieceBytes)
+		}
+	}
+}
 
 // heapBytes returns the size of the marks in bytes.
 func (m *marks) heapBytes() int64 {
-	if m.words.Load() == nil {
-		return 0
-	}
-	return 4 * int64(m.n)
+	return 8*int64(len(m.pieces)) + m.taken.Load()
 }

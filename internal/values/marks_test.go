@@ -12,8 +12,9 @@ func TestMarks_StandForVerifiedRecords(t *testing.T) {
 		const end = 4 << 20
 		var m marks
 		m.init(shortest, end)
-		if m.heapBytes() != 0 {
-			t.Fatalf("shortest %d: memory before the first mark", shortest)
+		empty := m.heapBytes()
+		if empty > end/1024 {
+			t.Fatalf("shortest %d: %d bytes before the first mark", shortest, empty)
 		}
 		verified := map[int64]bool{}
 		at := int64(fileHeaderSize)
@@ -38,8 +39,25 @@ func TestMarks_StandForVerifiedRecords(t *testing.T) {
 		if m.clear(); m.has(all[0]) {
 			t.Fatalf("shortest %d: verified after clear", shortest)
 		}
-		if m.heapBytes() != 0 {
-			t.Fatalf("shortest %d: memory after clear", shortest)
+		if n := m.heapBytes(); n != empty {
+			t.Fatalf("shortest %d: %d bytes after clear, at first %d", shortest, n, empty)
+		}
+	}
+}
+
+// A database of a terabyte has thousands of value files. A read of one value of each must not
+// take memory for all other values.
+func TestMarks_AFewTakeLittleMemory(t *testing.T) {
+	t.Parallel()
+	const end, few = 128 << 20, 10
+	for _, shortest := range []int64{recordMin, 1000} {
+		var m marks
+		m.init(shortest, end)
+		for i := range int64(few) {
+			m.set(fileHeaderSize + i*end/few/unit*unit)
+		}
+		if n := m.heapBytes(); n > 32<<10 {
+			t.Errorf("shortest %d: %d marks take %d bytes", shortest, few, n)
 		}
 	}
 }

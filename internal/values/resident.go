@@ -80,5 +80,20 @@ func (r *Reader) HeapBytes() int64 {
 	return n
 }
 
+// MarkBytes returns the part of HeapBytes that Forget gives back.
+func (r *Reader) MarkBytes() int64 {
+	if v := r.v.Load(); v != nil {
+		return v.marks.taken.Load()
+	}
+	return 0
+}
+
+// Forget gives the memory of the marks back. Later reads verify the records again.
+func (r *Reader) Forget() {
+	if v := r.v.Load(); v != nil {
+		v.marks.clear()
+	}
+}
+
 // readerBytes is the approximate heap size of a reader before its first read.
 const readerBytes = 512

@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -231,6 +232,51 @@ func TestGovernor_StatsDoNotWaitForARound(t *testing.T) {
 		t.Error("nothing has been given back")
 	}
 	testkit.Must(t, db.Close())
+}
+
+// What readers know of values is memory that the system cannot take back.
+func TestGovernor_ReadersInUseRememberWithinTheBudget(t *testing.T) {
+	t.Parallel()
+	const commits, values = 40, 35
+	key := func(i, j int) []byte { return fmt.Appendf(nil, "key-%02d-%02d", i, j) }
+	opts := &stoat.Options{FS: memfs.NewVolatile(), MemoryBudget: 1 << 20, ValueThreshold: 64, LargeValueThreshold: 64}
+	db, err := inside.Open("db", opts, work.Executor{})
+	testkit.Must(t, err)
+	for i := range commits { // a value file each
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+			for j := range values {
+				if err := tx.Set(key(i, j), bytes.Repeat([]byte{byte(i + j)}, 64+j*1700)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+	testkit.Must(t, db.Close())
+	db, err = inside.Open("db", opts, work.Executor{Manual: true})
+	testkit.Must(t, err)
+	defer db.Close()
+	read := func() {
+		t.Helper()
+		testkit.Must(t, db.View(func(tx stoat.Txn) error {
+			for i := range commits {
+				for j := range values {
+					v, err := tx.Get(key(i, j))
+					if err != nil || len(v) != 64+j*1700 || v[len(v)-1] != byte(i+j) {
+						return fmt.Errorf("value %d of commit %d has %d bytes: %w", j, i, len(v), err)
+					}
+				}
+			}
+			return nil
+		}))
+	}
+	read()
+	before := db.Stats().Memory
+	mustRound(t, db, false)
+	if m := db.Stats().Memory; before.FileHeap <= m.Budget/2 || m.FileHeap > m.Budget/2 {
+		t.Errorf("readers take %d bytes before a round, and %d after it, of a budget of %d", before.FileHeap, m.FileHeap, m.Budget)
+	}
+	read()
 }
 
 // A countingFS counts the mappings that exist.
