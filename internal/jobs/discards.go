@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"slices"
+	"sort"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/compact"
@@ -28,6 +29,21 @@ type Raises interface {
 
 func timed(k *manifest.Keyspace) bool { return k.Settings.Timestamps != 0 }
 
+// A raisedSpace is a keyspace whose discard point rose, with what LastRaise tells of it.
+type raisedSpace struct {
+	lo, hi []byte // of its keys; hi is exclusive
+	last   base.SeqNum
+	next   base.FileNum
+	point  uint64
+}
+
+// raisedIn returns those of some keyspaces, in the order of their keys, of which a table may
+// have keys. There may be thousands of keyspaces and of tables.
+func raisedIn(t *manifest.Table, of []raisedSpace) []raisedSpace {
+	of = of[sort.Search(len(of), func(i int) bool { return !t.StartsAfter(of[i].hi) }):]
+	return of[:sort.Search(len(of), func(i int) bool { return t.EndsBefore(of[i].lo) })]
+}
+
 // discardable sets Shape.Discardable and Shape.DiscardPoint, unless no keyspace has
 // timestamps.
 func (j *Jobs) discardable(shape *compact.Shape) {
@@ -35,31 +51,24 @@ func (j *Jobs) discardable(shape *compact.Shape) {
 	if j.o.Raises == nil || !slices.ContainsFunc(s.Keyspaces, timed) {
 		return
 	}
-	type raised struct {
-		lo, hi []byte
-		last   base.SeqNum
-		next   base.FileNum
-		point  uint64
-	}
-	var all []raised
+	var all []raisedSpace // s has the keyspaces in the order of their keys
 	settled := min(s.FlushedSeq, shape.OldestSnapshot)
 	for _, k := range s.Keyspaces {
 		if last, next, rose := j.o.Raises.LastRaise(k.Number, settled); rose && !k.Dropping {
 			space := keyspace.New(k.Number)
 			lo, hi := space.Bounds()
-			all = append(all, raised{lo, hi, last, next, k.Settings.DiscardBelow})
+			all = append(all, raisedSpace{lo, hi, last, next, k.Settings.DiscardBelow})
 		}
 	}
-	holds := func(r raised, t *manifest.Table) bool { return !t.StartsAfter(r.hi) && !t.EndsBefore(r.lo) }
 	shape.Discardable = func(t *manifest.Table, level int) bool {
-		return slices.ContainsFunc(all, func(r raised) bool {
+		return slices.ContainsFunc(raisedIn(t, all), func(r raisedSpace) bool {
 			judged := level == manifest.Levels-1 && t.Num >= r.next
-			return !judged && t.SmallestSeq <= r.last && holds(r, t)
+			return !judged && t.SmallestSeq <= r.last
 		})
 	}
 	shape.DiscardPoint = func(t *manifest.Table) (lowest uint64) {
-		for _, r := range all {
-			if holds(r, t) && (lowest == 0 || r.point < lowest) {
+		for _, r := range raisedIn(t, all) {
+			if lowest == 0 || r.point < lowest {
 				lowest = r.point
 			}
 		}
