@@ -18,13 +18,17 @@ const inContention = 3
 // row whose target compares with peers. A job that loads a database for others always runs.
 //
 // A target needs the repeats of the best peer only, so this saves hours. If the peer has the
-// best figure of a row after all, the row has too few repeats, and is undecided.
+// best figure of a row after all, the row has too few repeats, and is undecided. A job that
+// did not run in any repeat before, for lack of time, space or a library, must run.
 func OutOfContention(rec *comparison.Record, job workload.Job) string {
 	w, known := workload.Find(job.Workload)
 	if job.Repeat == 1 || isOurs(job.Store) || !known || w.Keeps {
 		return ""
 	}
 	c := collect(rec, storeNames(rec))
+	if !c.answered(Row{Workload: job.Workload, Data: job.Data}, job.Store) {
+		return ""
+	}
 	nearest := math.Inf(1)
 	for _, row := range comparedRows(job) {
 		behind, known := c.behindBest(row, job.Store)
@@ -77,11 +81,12 @@ func isOutOfContention(r workload.Result) bool {
 	return r.Status == workload.Skipped && strings.HasSuffix(r.Detail, comparison.OutOfContention)
 }
 
-// spared counts the jobs that did not run because their store was too far behind.
+// spared counts the jobs that did not run again because their store was too far behind.
+// Records up to 2026-11-28 also passed over jobs that had not run before.
 func spared(rec *comparison.Record) int {
-	n := 0
+	c, n := collect(rec, storeNames(rec)), 0
 	for _, r := range rec.Results {
-		if isOutOfContention(r) {
+		if isOutOfContention(r) && c.answered(Row{Workload: r.Job.Workload, Data: r.Job.Data}, r.Job.Store) {
 			n++
 		}
 	}

@@ -29,6 +29,8 @@ func firstRepeat() []workload.Result {
 		not("pebble-blob", workload.Skipped, "small values: "+comparison.SameAsPlain),
 		not("goleveldb", workload.Skipped, comparison.LoadEnded+"killed"),
 		not("badger", workload.Skipped, "needs 9 MB free"),
+		{Job: workload.Job{Store: "rocksdb", Workload: "open", Data: "128", Repeat: 1}, Status: workload.Skipped, Detail: "needs 9 MB free"},
+		{Job: workload.Job{Store: "bbolt", Workload: "open", Data: "128", Repeat: 1}, Status: workload.Unavailable, Detail: "not built in"},
 		ok("stoat", "open", map[string]float64{"open_ms": 1}),
 		ok("pebble", "open", map[string]float64{"open_ms": 1}),
 		ok("lmdb", "populate", map[string]float64{"load_keys_per_s": 100}),
@@ -57,6 +59,10 @@ func TestOutOfContention_OnlyPeersThatAreFarBehindEverywhere(t *testing.T) {
 		{"badger", "get", 2, ""},
 		{"pebble", "open", 2, "no target"},
 		{"stoat", "open", 2, ""},
+		// No target compares with these, and no repeat has a figure of them.
+		{"rocksdb", "open", 2, ""},
+		{"bbolt", "open", 2, ""},
+		{"goleveldb", "open", 2, ""},
 		{"lmdb", "populate", 2, ""}, // its reads need the database of this repeat
 		{"pebble", "populate", 2, ""},
 	} {
@@ -90,6 +96,12 @@ func TestReport_APeerOutOfContentionIsNotMissing(t *testing.T) {
 	}
 	if text := headline(rec); !strings.Contains(text, "2 jobs of peers did not run again") {
 		t.Errorf("the headline is %q", text)
+	}
+	never := rec.Results[len(rec.Results)-1]
+	never.Job.Store = "bbolt" // it did not run before
+	rec.Results = append(rec.Results, never)
+	if n := spared(rec); n != 2 {
+		t.Errorf("%d jobs did not run again, want 2", n)
 	}
 	if got := troubles(rec); len(got) != 0 {
 		t.Errorf("troubles %+v, want none", got)
