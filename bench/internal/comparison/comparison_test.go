@@ -442,6 +442,24 @@ func TestRun_EachRepeatLoadsAndReads(t *testing.T) {
 	}
 }
 
+func TestRun_ALoadThatDidNotRunIsNoFailureOfTheStore(t *testing.T) {
+	for status, want := range map[workload.Status]workload.Status{
+		workload.Unavailable: workload.OK, workload.Skipped: workload.OK, workload.Failed: workload.Skipped,
+	} {
+		p := testPlan(t, "bbolt,populate,open,128")
+		r := testRunner(t, p, filepath.Join(t.TempDir(), "r.jsonl"))
+		// An earlier run lacked the library or the space, or the store failed.
+		if err := r.Record.AddResult(workload.Result{Job: p.Steps()[0].Job, Status: status}); err != nil {
+			t.Fatal(err)
+		}
+		run(t, r)
+		got := r.Record.Record.Results
+		if len(got) != 2 || got[1].Job.Workload != "open" || got[1].Status != want {
+			t.Errorf("after a load that ended %s: %q, want an open that is %s", status, statuses(r.Record.Record), want)
+		}
+	}
+}
+
 func TestRun_DatabaseOfAnotherScaleIsLoadedAgain(t *testing.T) {
 	p := testPlan(t, "bbolt,populate,128")
 	p.Scale = 0.003

@@ -249,10 +249,14 @@ func (r *Runner) ensureLoaded(ctx context.Context, s Step, note *string) (reason
 		return "nothing loads this dataset", nil
 	}
 	if last, ok := r.loadResult(loader); ok && last.Status != workload.OK {
-		if !s.Limited() {
+		switch {
+		case s.Limited():
+			*note = fmt.Sprintf("loaded without the limit, because the load under it ended %s", last.Status)
+		case last.Status == workload.Skipped, last.Status == workload.Unavailable:
+			// The load did not run, for lack of space or a library. Now it may.
+		default:
 			return fmt.Sprintf("%s%s", LoadEnded, last.Status), nil
 		}
-		*note = fmt.Sprintf("loaded without the limit, because the load under it ended %s", last.Status)
 	}
 	if err := removeDatabase(s.Job.Dir); err != nil {
 		return "", err
