@@ -226,6 +226,19 @@ func TestBehind_OurFailureIsALossAndMissesTheTarget(t *testing.T) {
 	}
 }
 
+func TestBehind_OurFailedLoadFailsItsReads(t *testing.T) {
+	t.Parallel()
+	for how, want := range map[string]Verdict{"failed: a panic": Missed, "killed": Missed, "timeout": Missed, "skipped": Skipped} {
+		skipped := result("stoat", "get", "128", workload.Skipped, nil)
+		skipped.Detail = comparison.LoadEnded + how
+		rec := record(append(gets("lmdb", 1000), skipped)...)
+		l := lineOf(t, rec, "get", "128", "get_1_ns")
+		if l.Verdict != want || l.Lost != (want == Missed) {
+			t.Errorf("after a load that ended %s: %s, lost: %t; want %s", how, l.Verdict, l.Lost, want)
+		}
+	}
+}
+
 func TestTables_HaveTheStoresThatRanAndOurVariantIsNoPeer(t *testing.T) {
 	t.Parallel()
 	text := func(store string, size float64) workload.Result {

@@ -174,6 +174,9 @@ func (c results) cell(row Row, store string) Cell {
 			if cell.Status != workload.OK {
 				cell.Status, cell.Detail = r.Status, r.Detail
 			}
+			if cell.Status == workload.Skipped && loadFailed(r) {
+				cell.Status = workload.Failed
+			}
 		case has:
 			cell.Status, cell.Detail = workload.OK, r.Detail
 			values = append(values, value*c.factor(row))

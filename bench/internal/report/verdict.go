@@ -119,10 +119,18 @@ func (c results) answered(row Row, store string) bool {
 		case workload.Unavailable:
 			return false
 		case workload.Skipped:
-			return isNeedless(r.Detail) || strings.HasPrefix(r.Detail, comparison.LoadEnded)
+			return isNeedless(r.Detail) || loadFailed(r)
 		}
 		return true
 	})
+}
+
+// loadFailed returns whether a job did not run because the load of its data failed. That is
+// a failure of the store, unless the load did not run either.
+func loadFailed(r workload.Result) bool {
+	how, found := strings.CutPrefix(r.Detail, comparison.LoadEnded)
+	return found && r.Status == workload.Skipped &&
+		!strings.HasPrefix(how, string(workload.Skipped)) && !strings.HasPrefix(how, string(workload.Unavailable))
 }
 
 // isNeedless returns whether a job was skipped because its store cannot do what it measures,

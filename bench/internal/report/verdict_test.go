@@ -58,6 +58,7 @@ func TestVerdict_APeerThatWasNotMeasuredLeavesTheTargetOpen(t *testing.T) {
 		{workload.Unavailable, "not built in", Skipped},
 		{workload.Skipped, "the variant does not separate values below 256 bytes: " + comparison.SameAsPlain, Met},
 		{workload.Skipped, comparison.LoadEnded + "killed", Met},
+		{workload.Skipped, comparison.LoadEnded + "unavailable", Skipped}, {workload.Skipped, comparison.LoadEnded + "skipped", Skipped},
 		{workload.Skipped, "skipped: " + workload.NotBound, Met}, {workload.Skipped, "skipped: " + notOffered, Met},
 		{workload.Killed, "", Met},
 	} {
