@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoatdb/stoat/bench/internal/measure"
 	"github.com/stoatdb/stoat/bench/internal/stores"
 	"github.com/stoatdb/stoat/bench/internal/workload"
 )
@@ -439,6 +440,52 @@ func TestRun_EachRepeatLoadsAndReads(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(p.Dir); err != nil || len(entries) != 2 { // the files between parent and child
 		t.Errorf("%d entries are left in the directory, %v", len(entries), err)
+	}
+}
+
+func TestSpace_ReadsOfALoadedDatabaseNeedLittle(t *testing.T) {
+	p := testPlan(t, "bbolt,populate,open,beside,1k")
+	r := testRunner(t, p, filepath.Join(t.TempDir(), "r.jsonl"))
+	free, err := measure.FreeSpace(p.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The disk has 4.5 times the data.
+	d, _ := workload.FindDataset("1k")
+	scale := float64(free) / 4.5 / float64(d.Count*uint64(workload.KeySize+d.Values.Size))
+	for _, loadedBefore := range []bool{false, true} {
+		for _, s := range p.Steps() {
+			s.Job.Scale = scale
+			if loadedBefore {
+				if err := mark(s.Job); err != nil {
+					t.Fatal(err)
+				}
+			}
+			err := r.enoughSpace(s)
+			if want := loadedBefore && s.Job.Workload == "open"; (err == nil) != want {
+				t.Errorf("%s, loaded before: %t: %v, want enough space: %t", s.Job.Workload, loadedBefore, err, want)
+			}
+		}
+	}
+}
+
+func TestSpace_ALoadReplacesItsDatabase(t *testing.T) {
+	p := testPlan(t, "bbolt,populate,1k")
+	r := testRunner(t, p, filepath.Join(t.TempDir(), "r.jsonl"))
+	s := p.Steps()[0]
+	const held = 64 << 20
+	if err := errors.Join(os.MkdirAll(s.Job.Dir, 0o755), os.WriteFile(filepath.Join(s.Job.Dir, "old"), make([]byte, held), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	free, err := measure.FreeSpace(p.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The load needs what is free, and half of the old database.
+	d, _ := workload.FindDataset("1k")
+	s.Job.Scale = float64(free+held/2) / spaceFactor / float64(d.Count*uint64(workload.KeySize+d.Values.Size))
+	if err := r.enoughSpace(s); err != nil {
+		t.Error(err)
 	}
 }
 

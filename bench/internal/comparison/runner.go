@@ -205,8 +205,11 @@ func needless(s Step) string {
 const (
 	spaceFactor       = 6
 	spaceFactorGrowth = 4 // nothing is overwritten
+	spaceFactorLoaded = 3 // reads of a loaded database: a backup and its restore
 )
 
+// enoughSpace returns an error if the disk lacks the space that a step may need. What a load
+// replaces counts as free.
 func (r *Runner) enoughSpace(s Step) error {
 	for _, d := range workload.Datasets {
 		if d.Name != s.Job.Data {
@@ -216,10 +219,21 @@ func (r *Runner) enoughSpace(s Step) error {
 		if err != nil {
 			return err
 		}
-		data := int64(d.Scaled(s.Job.Scale)) * int64(workload.KeySize+d.Values.Size)
-		need := data * spaceFactor
-		if d.Growth {
-			need = data * spaceFactorGrowth
+		if s.Workload.Fresh {
+			replaced, err := measure.DirSpace(s.Job.Dir)
+			if err != nil {
+				return err
+			}
+			free += replaced.AllocatedBytes
+		}
+		need := int64(d.Scaled(s.Job.Scale)) * int64(workload.KeySize+d.Values.Size)
+		switch {
+		case d.Growth:
+			need *= spaceFactorGrowth
+		case !s.Workload.Fresh && !s.Workload.Changes && loaded(s.Job):
+			need *= spaceFactorLoaded
+		default:
+			need *= spaceFactor
 		}
 		if free < need {
 			return fmt.Errorf("needs %d MB free in %s, which has %d MB", need/1e6, r.Plan.Dir, free/1e6)
