@@ -166,6 +166,9 @@ func compare(ctx context.Context, f flags) error {
 	p := f.profile()
 	plan.Repeats, plan.Scale, plan.Pace = f.repeats, f.scale, p.pace
 	plan.Dir = filepath.Join(f.dir, databasesDir)
+	if len(plan.Steps()) == 0 {
+		return fmt.Errorf("%w: %q, %d repeats", errNothing, f.only, plan.Repeats)
+	}
 	for _, s := range plan.Stores {
 		if s.Open == nil {
 			fmt.Fprintf(os.Stderr, "%s: %s\n", s.Name, s.Missing)
@@ -187,6 +190,9 @@ func compare(ctx context.Context, f flags) error {
 	}
 	return conclude(base, plan, w, left, err)
 }
+
+// errNothing says that no job matches the flags.
+var errNothing = errors.New("this leaves nothing to measure")
 
 // errInterrupted says that a signal ended the run.
 var errInterrupted = errors.New("interrupted")

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -44,6 +45,26 @@ func TestFlags_StrayArgumentIsRefused(t *testing.T) {
 	t.Parallel()
 	if _, err := parse([]string{"-quick", "pebble"}); err == nil || !strings.Contains(err.Error(), `"pebble"`) {
 		t.Errorf("%v, want the argument named", err)
+	}
+}
+
+func TestCompare_NothingToMeasureIsRefused(t *testing.T) {
+	t.Parallel()
+	// If it measured, it would run this test program as its child.
+	ended, end := context.WithCancel(context.Background())
+	end()
+	for _, args := range [][]string{
+		{"-only", "get,limited"}, {"-only", "bbolt,scale"}, {"-only", stores.StoatEncrypted}, {"-repeats", "-1"},
+	} {
+		dir := t.TempDir()
+		out := filepath.Join(dir, "out")
+		err := run(ended, append(args, "-quick", "-dir", dir, "-out", out))
+		if !errors.Is(err, errNothing) {
+			t.Errorf("%q: %v, want errNothing", args, err)
+		}
+		if _, err := os.Stat(out + recordSuffix); err == nil {
+			t.Errorf("%q left a record", args)
+		}
 	}
 }
 
