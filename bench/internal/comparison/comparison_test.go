@@ -391,6 +391,32 @@ func TestSteps_EverythingRunsOnceBeforeAnythingRunsTwice(t *testing.T) {
 	}
 }
 
+func TestSteps_AnotherStoreBeginsEachWorkloadAndRepeat(t *testing.T) {
+	t.Parallel()
+	p, err := NewPlan("stoat,pebble,bbolt,lmdb,populate,get,commit,counter,queue,batch,churn,128,1k", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Repeats = 3
+	turn := func(j workload.Job) workload.Job {
+		return workload.Job{Workload: j.Workload, Data: j.Data, Repeat: j.Repeat}
+	}
+	var last workload.Job
+	began := map[workload.Job]string{}
+	for _, s := range p.Steps() {
+		now := turn(s.Job)
+		if now == last {
+			continue
+		}
+		earlier := now
+		earlier.Repeat--
+		if s.Job.Store == began[earlier] || s.Job.Store == began[last] && now.Repeat == last.Repeat {
+			t.Errorf("%s begins %+v, as it began the repeat or the workload before", s.Job.Store, now)
+		}
+		began[now], last = s.Job.Store, now
+	}
+}
+
 func TestSteps_SlowStoresComeLastUnderTheLimit(t *testing.T) {
 	t.Parallel()
 	p, err := NewPlan("badger,pebble,bbolt,lmdb,goleveldb,limited-load,limited-read", false)

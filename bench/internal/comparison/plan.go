@@ -145,11 +145,13 @@ func key(j workload.Job) string {
 func (p Plan) Steps() []Step {
 	var steps []Step
 	for repeat := 1; repeat <= p.Repeats; repeat++ {
+		turn := repeat - 1
 		for _, chain := range p.chains() {
 			if (repeat-1)%rareEvery != 0 {
 				chain.workloads = slices.DeleteFunc(chain.workloads, func(w workload.Workload) bool { return w.Rare })
 			}
-			steps = append(steps, p.chainSteps(chain, repeat)...)
+			steps = append(steps, p.chainSteps(chain, repeat, turn)...)
+			turn += chain.turns()
 		}
 	}
 	findLastUses(steps)
@@ -246,7 +248,17 @@ func (p Plan) chains() []chain {
 	return slices.Concat(shared, own, limited)
 }
 
-func (p Plan) chainSteps(c chain, repeat int) []Step {
+// turns returns how often the stores of a chain take turns.
+func (c chain) turns() int {
+	if c.byStore {
+		return 1
+	}
+	return len(c.workloads)
+}
+
+// chainSteps lists the steps of a chain. The store with the number turn begins the first
+// turn, and the next store each further one.
+func (p Plan) chainSteps(c chain, repeat, turn int) []Step {
 	var steps []Step
 	add := func(w workload.Workload, i int, turn int) {
 		info := p.Stores[(i+turn)%len(p.Stores)]
@@ -258,7 +270,7 @@ func (p Plan) chainSteps(c chain, repeat int) []Step {
 	if c.byStore {
 		for i := range p.Stores {
 			for _, w := range c.workloads {
-				add(w, i, repeat-1)
+				add(w, i, turn)
 			}
 		}
 		if c.limited {
@@ -270,7 +282,7 @@ func (p Plan) chainSteps(c chain, repeat int) []Step {
 	}
 	for n, w := range c.workloads {
 		for i := range p.Stores {
-			add(w, i, repeat-1+n)
+			add(w, i, turn+n)
 		}
 	}
 	return steps
