@@ -77,8 +77,8 @@ type growthRow struct {
 	points       []growth.Point
 }
 
-// growthRows returns the rows of a series that have points.
-func (c results) growthRows(series string) []growthRow {
+// growthRows returns the rows of a series that have points. The scale is that of the run.
+func (c results) growthRows(series string, scale float64) []growthRow {
 	var rows []growthRow
 	for _, f := range growthFigures {
 		for _, store := range c.stores {
@@ -89,7 +89,7 @@ func (c results) growthRows(series string) []growthRow {
 				}
 				cell := c.cell(Row{Workload: "scale", Data: d.Name, Metric: f.metric}, store)
 				if cell.ok() && cell.Median > 0 {
-					row.points = append(row.points, growth.Point{Keys: float64(d.Count), Value: cell.Median})
+					row.points = append(row.points, growth.Point{Keys: float64(d.Scaled(scale)), Value: cell.Median})
 				}
 			}
 			if row.points != nil {
@@ -120,7 +120,7 @@ func markdownGrowth(w io.Writer, rec *comparison.Record) {
 	c := collect(rec, storeNames(rec))
 	begun := false
 	for _, series := range growthSeries {
-		rows := c.growthRows(series)
+		rows := c.growthRows(series, rec.Settings.Scale)
 		if rows == nil {
 			continue
 		}
@@ -143,7 +143,7 @@ func growthTable(w io.Writer, rec *comparison.Record, series string, rows []grow
 	}
 	head := []string{title, ""}
 	for _, keys := range sizes {
-		head = append(head, keysText(keys*rec.Settings.Scale))
+		head = append(head, keysText(keys))
 	}
 	head = append(head, "law", "off by")
 	for _, keys := range projected[series] {

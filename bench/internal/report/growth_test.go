@@ -47,6 +47,29 @@ func TestGrowth_ProjectsTheSizesThatNoRunReaches(t *testing.T) {
 	}
 }
 
+func TestGrowth_ProjectsKeysOfTheScaleOfTheRun(t *testing.T) {
+	t.Parallel()
+	// At half the scale, one byte more for each doubling from 500,000 keys on.
+	var all []workload.Result
+	for _, d := range workload.Datasets {
+		if d.Growth && d.Series() == "128" {
+			written := 2 + math.Log2(float64(d.Scaled(0.5))/5e5)
+			all = append(all, result("stoat", "scale", d.Name, workload.OK, map[string]float64{"settled_written_per_user_byte": written}))
+		}
+	}
+	rec := record(all...)
+	rec.Settings.Scale = 0.5
+	text := markdownOf(t, rec)
+	for _, want := range []string{
+		"| 128 B |  | 500 k | 1 M | 2.5 M | 5 M | 10 M | 25 M | law | off by | at 250 M | at 2 G |",
+		"| bytes written per user byte, settled | stoat | 2.00 | 3.00 | 4.32 | 5.32 | 6.32 | 7.64 | logarithm | 1.00 × | 11.0 (11.0 to 11.0) | 14.0 (14.0 to 14.0) |",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report lacks %q", want)
+		}
+	}
+}
+
 func TestGrowth_AFewPointsHaveNoLaw(t *testing.T) {
 	t.Parallel()
 	if text := beyondMemory(growthRow{factor: 1}, 500, 0.5); text != "exceeds memory" {
