@@ -69,6 +69,9 @@ func (c results) judge(l *Line, mine Cell) {
 			return
 		}
 		l.Figure, l.Judged = mine.Median/then.Median, interval.Typical(paired(mine, then))
+		if a, b, repeats := common(mine, then); repeats > 0 {
+			l.Figure = a / b // a repeat that only one of both has may be slow
+		}
 	}
 	l.Verdict = decide(l.Judged, l.Target.Bound, l.Higher)
 	// A peer that was not measured could be better than the best of the others.

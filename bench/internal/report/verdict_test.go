@@ -46,6 +46,16 @@ func TestVerdict_RatiosArePairedByRepeat(t *testing.T) {
 	}
 }
 
+func TestVerdict_ARatioToAnOwnFigureIsOfTheRepeatsOfBoth(t *testing.T) {
+	t.Parallel()
+	// The second and third repeat were slow, and the load lost its reads there.
+	fresh := result("stoat", "populate", "128", workload.OK, map[string]float64{"fresh_get_1_ns": 120})
+	l := lineOf(t, record(append(gets("stoat", 100, 400, 400), fresh)...), "populate", "128", "fresh_get_1_ns")
+	if l.Figure != 1.2 || l.Verdict != Undecided {
+		t.Errorf("the ratio is %v and %s, want 1.2 of the first repeat and undecided", l.Figure, l.Verdict)
+	}
+}
+
 func TestVerdict_APeerThatWasNotMeasuredLeavesTheTargetOpen(t *testing.T) {
 	t.Parallel()
 	measured := append(gets("stoat", 100, 100, 100), gets("lmdb", 1000, 1000, 1000)...)
