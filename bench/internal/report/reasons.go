@@ -162,7 +162,7 @@ var reasons = map[reasonKey]string{
 	{"churn", "peak_anon_mb", ""}:                         memtableReason,
 	{"churn", "overwrite_batch_p99_ms", ""}:               slowBatchReason,
 	{"churn", "overwrite_batch_max_ms", ""}:               slowBatchReason,
-	{"churn", "total_s", ""}:                              "stoat collects garbage in this time: down to 14 % of all values while it throttles the writers, and to 5 % when they have ended. Stores that keep garbage, or grow to three times the live data, write less.",
+	{"churn", "total_s", ""}:                              "stoat collects garbage beside the writers, down to 14 % of all values while it throttles them. What it collects after them, down to 5 %, does not count here. Stores that keep garbage, or grow to three times the live data, write less.",
 	{"churn", "written_per_user_byte", ""}:                "Less garbage costs more rewriting. stoat collects from 18 % of garbage on beside writers, from 14 % when it throttles them, and from 5 % when idle.",
 	{"churn", "space_idle_per_live_byte", ""}:             garbageReason,
 	{"churn", "space_peak_per_live_byte", ""}:             peakReason,

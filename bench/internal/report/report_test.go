@@ -296,6 +296,21 @@ func TestSections_EveryRowNamesAMetricOfItsWorkload(t *testing.T) {
 	}
 }
 
+func TestSections_LabelsSayWhatElseAFigureCounts(t *testing.T) {
+	t.Parallel()
+	for _, s := range Sections() {
+		for _, row := range s.Rows {
+			want := map[metricKey]string{
+				{"populate", "settled_cpu_s"}: "first reads", {"unique", "settled_cpu_s"}: "a check", {"sorted", "settled_cpu_s"}: "a check",
+				{"churn", "total_s"}: "calls", {"churn", "collect_s"}: "calls",
+			}[metricKey{row.Workload, row.Metric}]
+			if !strings.Contains(row.Label, want) {
+				t.Errorf("%s: %s does not say that it counts %s", s.Title, row.Label, want)
+			}
+		}
+	}
+}
+
 func TestReasons_EachIsOfARow(t *testing.T) {
 	t.Parallel()
 	rows := map[reasonKey]bool{}
