@@ -311,6 +311,28 @@ func TestSections_LabelsSayWhatElseAFigureCounts(t *testing.T) {
 	}
 }
 
+func TestReasons_ApplyToTheirRows(t *testing.T) {
+	t.Parallel()
+	for _, s := range Sections() {
+		for _, row := range s.Rows {
+			reason := reasonOf(row)
+			for _, c := range []struct {
+				wrong bool
+				why   string
+			}{
+				{row.Data == "16k" && strings.Contains(reason, "LMDB and bbolt store the value beside its key"), "LMDB has large values in pages of their own"},
+				{row.Workload == "commit" && strings.Contains(reason, "append") && !strings.Contains(reason, "Pebble"), "Pebble overwrites old log files"},
+				{row.Workload == "reopen" && strings.Contains(reason, "A new process"), "these scans follow the load in its process"},
+				{row.Data == "128-2m" && (reason == growingReason || strings.Contains(reason, "More data")), "this is the smallest of the growing data"},
+			} {
+				if c.wrong {
+					t.Errorf("%s, %s: %q, but %s", s.Title, row.Label, reason, c.why)
+				}
+			}
+		}
+	}
+}
+
 func TestReasons_EachIsOfARow(t *testing.T) {
 	t.Parallel()
 	rows := map[reasonKey]bool{}
