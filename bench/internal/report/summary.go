@@ -112,7 +112,7 @@ func summaryBehind(w io.Writer, tables []Table) {
 	if len(lines) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "### Where stoat is not first\n\n%s These are the worst rows, one for each reason:\n\n", standing(tables, lines))
+	fmt.Fprintf(w, "### Where stoat is not first\n\n%s These are the worst rows with a recorded reason, one for each reason:\n\n", standing(tables, lines))
 	for i, group := range byReason(lines) {
 		if worst := group[0]; i < summaryLosses && worst.Reason != "" {
 			fmt.Fprintf(w, "- %s: %s. %s against %s (%s). %s\n",

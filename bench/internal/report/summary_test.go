@@ -61,6 +61,29 @@ func TestSummary_HasTheWorstLossOfEachReason(t *testing.T) {
 	}
 }
 
+func TestSummary_SaysThatRowsWithoutAReasonAreNotListed(t *testing.T) {
+	t.Parallel()
+	// The checkpoint is the worst row, and no reason is recorded for it. Two repeats have no interval.
+	var all []workload.Result
+	for store, f := range map[string]float64{"stoat": 1, "lmdb": 0.95, "pebble": 0.01} {
+		for repeat := 1; repeat <= 2; repeat++ {
+			opened := result(store, "open", "128", workload.OK, map[string]float64{"open_ms": f})
+			kept := result(store, "checkpoint", "128", workload.OK, map[string]float64{"checkpoint_ms": f})
+			if store == "pebble" {
+				opened.Status = workload.Failed
+			}
+			opened.Job.Repeat, kept.Job.Repeat = repeat, repeat
+			all = append(all, opened, kept)
+		}
+	}
+	text := summaryOf(t, all...)
+	for _, want := range []string{"the worst rows with a recorded reason", "not first in 2. In 1 of these", "too few repeats"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the summary lacks %q:\n%s", want, text)
+		}
+	}
+}
+
 func TestSummary_SaysEqualAndNothingOfAFailure(t *testing.T) {
 	t.Parallel()
 	for ours, want := range map[workload.Status]string{workload.OK: "equal", workload.Failed: "–"} {
