@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"runtime"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -37,12 +36,7 @@ type badgerStore struct {
 }
 
 func openBadger(c Config, o badger.Options) (Store, error) {
-	if c.Cold {
-		// Badger reads through mappings, and a page fault blocks a Go
-		// processor. Its documentation says "we highly recommend setting a high
-		// number for GOMAXPROCS", and names 128.
-		runtime.GOMAXPROCS(128)
-	}
+	c.raiseProcessors()
 	o = o.WithSyncWrites(c.Sync).WithLogger(nil).
 		WithBlockCacheSize(c.CacheBytes).WithMemTableSize(c.MemtableBytes)
 	s := &badgerStore{options: o}

@@ -16,7 +16,7 @@ func bboltInfo() Info {
 		Name:    "bbolt",
 		Version: moduleVersion("go.etcd.io/bbolt"),
 		Options: "as etcd runs it: hash map freelist, not synced to disk, 10 GiB mapped from the start, but no MAP_POPULATE, which reads the whole file when it is opened; Update for one writer, " +
-			"Batch for many; opened for reading only before cold reads, because it otherwise reads all pages to find the free ones; no call returns space while the database is open",
+			"Batch for many; GOMAXPROCS 128 for cold reads; opened for reading only before these, because it otherwise reads all pages to find the free ones; no call returns space while the database is open",
 		Open: openBbolt,
 	}
 }
@@ -37,6 +37,7 @@ const bboltFile = "bbolt.db"
 const bboltMapBytes = min(10<<30, math.MaxInt/4)
 
 func openBbolt(c Config) (Store, error) {
+	c.raiseProcessors()
 	o := *bbolt.DefaultOptions
 	o.FreelistType = bbolt.FreelistMapType
 	o.NoFreelistSync = true

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -55,6 +56,31 @@ func TestStores_AllAnswerAlike(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// Go processors that wait for the device must not limit the peers that wait on them.
+func TestStores_ColdReadsHaveProcessorsToWaitOn(t *testing.T) {
+	before := runtime.GOMAXPROCS(0)
+	defer runtime.GOMAXPROCS(before)
+	for _, info := range All() {
+		if info.Open == nil || info.Name == "stoat" || info.Name == "stoat-fast" || info.Name == "goleveldb" {
+			continue
+		}
+		dir := t.TempDir()
+		for _, cold := range []bool{false, true} {
+			runtime.GOMAXPROCS(2)
+			s, err := info.Open(Config{Dir: dir, CacheBytes: 16 << 20, MemtableBytes: MemtableBytesMin, Writers: 16, Cold: cold})
+			if err != nil {
+				t.Fatalf("%s: %v", info.Name, err)
+			}
+			if got := runtime.GOMAXPROCS(0) > 16; got != cold {
+				t.Errorf("%s, cold: %t: more than 16 processors: %t", info.Name, cold, got)
+			}
+			if err := s.Close(); err != nil {
+				t.Errorf("%s: %v", info.Name, err)
+			}
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ func pebbleInfo() Info {
 		Name:    "pebble",
 		Version: moduleVersion("github.com/cockroachdb/pebble/v2"),
 		Options: "as CockroachDB runs it: newest format, bloom filters of 10 bits, blocks of 32 KiB, " +
-			"L0CompactionThreshold 2, L0StopWritesThreshold 1000, LBaseMaxBytes 64 MiB, one to three compactions, Snappy",
+			"L0CompactionThreshold 2, L0StopWritesThreshold 1000, LBaseMaxBytes 64 MiB, one to three compactions, Snappy; GOMAXPROCS 128 for cold reads",
 		Open: func(c Config) (Store, error) { return openPebble(c, pebbleOptions(c)) },
 	}
 }
@@ -51,6 +51,7 @@ type pebbleStore struct {
 }
 
 func openPebble(c Config, o *pebble.Options) (Store, error) {
+	c.raiseProcessors()
 	db, err := pebble.Open(c.Dir, o)
 	if err != nil {
 		return nil, err
