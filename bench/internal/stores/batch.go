@@ -30,6 +30,14 @@ func (b *Batch) Reset() { b.buf, b.ops = b.buf[:0], b.ops[:0] }
 // Len returns the number of operations.
 func (b *Batch) Len() int { return len(b.ops) }
 
+// batchOverhead is the most that a store adds to an operation in its own batch, in bytes: a
+// kind and two lengths, and a share of a header.
+const batchOverhead = 24
+
+// Bytes returns the size in bytes of the batch in the format of a store. Stores that copy it
+// can reserve so much.
+func (b *Batch) Bytes() int { return len(b.buf) + batchOverhead*len(b.ops) }
+
 // At returns the i-th operation.
 func (b *Batch) At(i int) Op {
 	s := b.ops[i]

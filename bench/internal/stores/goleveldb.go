@@ -37,7 +37,7 @@ func openGoleveldb(c Config) (Store, error) {
 }
 
 func (s *goleveldbStore) Apply(b *Batch) error {
-	w := new(leveldb.Batch)
+	w := leveldb.MakeBatch(b.Bytes())
 	for i := range b.Len() {
 		if op := b.At(i); op.Delete {
 			w.Delete(op.Key)

@@ -64,7 +64,7 @@ func openPebble(c Config, o *pebble.Options) (Store, error) {
 }
 
 func (s *pebbleStore) Apply(b *Batch) error {
-	w := s.db.NewBatch()
+	w := s.db.NewBatchWithSize(b.Bytes())
 	defer w.Close()
 	for i := range b.Len() {
 		if err := pebbleWrite(w, b.At(i)); err != nil {
