@@ -13,14 +13,14 @@ import (
 )
 
 // A Filter decides which values compactions keep. A compaction asks it about the newest
-// version of each key that it rewrites, if no open transaction but new ones can see that
-// version. It never asks about older versions, nor about a value with operands that are
-// not merged yet.
+// version of each key that it rewrites. It does not ask if an older snapshot of an open
+// transaction also shows that version. It never asks about older versions, nor about a
+// value with operands that are not merged yet.
 //
-// DB.Compact brings all values to the last level, and asks the filter about them on the way. A
-// value that comes there while an open transaction also sees it stays unasked, until another
-// compaction rewrites its table. So run DB.Compact without long transactions if the filter must
-// see every value.
+// DB.Compact brings all values to the last level, and asks the filter about them on the
+// way. It passes over a value that an older snapshot also shows. The filter then sees the
+// value only when another compaction rewrites its table. So run DB.Compact without long
+// transactions if the filter must see every value.
 //
 // What a filter changes is no write of a transaction. It gets no version, and no
 // transaction conflicts with it. An open transaction keeps what it has seen. Change feeds
@@ -29,9 +29,8 @@ import (
 //
 // Background goroutines call a filter, several at the same time. If it panics or returns
 // what no value can be, the value stays, and the database reports a Warning. It reports at
-// most one a minute for each filter.
-// A filter must not end its goroutine, as testing.T.FailNow does: that would also end a
-// background job.
+// most one a minute for each filter. A filter must not end its goroutine, as
+// testing.T.FailNow does: that would also end a background job.
 type Filter interface {
 	// Name names the filter in Options.Filter. It must not be "none".
 	Name() string

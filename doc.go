@@ -1,8 +1,8 @@
 // Package stoat is an embedded, persistent, transactional key-value store.
 //
 // A database is a directory. One process at a time may open it to write, and all
-// goroutines of the process may use it. OpenFollower lets other processes read it meanwhile. With
-// Options.ReadOnly, several processes may read it, and keep writers out.
+// goroutines of the process may use it. OpenFollower lets other processes read it
+// meanwhile. With Options.ReadOnly, several processes may read it, and keep writers out.
 //
 //	db, err := stoat.Open(dir, nil)
 //	err = db.Update(func(tx stoat.Txn) error {
@@ -23,9 +23,9 @@
 // Transactions are serializable: no lost updates, no write skew, no phantoms.
 //
 // A changed stored byte is an error, ErrCorrupt, never an answer. One exception:
-// damage to the last commits can look like a torn write. They are then missing. It
-// needs a process that died within a second of them, or a power cut. The power cut
-// must come before the system has written back the end of the log.
+// damage to the last commits can look like a torn write, and these commits are then
+// missing. This takes a process that died within a second of them, or a power cut
+// before the system wrote back the end of the log.
 //
 // A failing or full disk is an error, never a panic and never a false success.
 //
@@ -60,10 +60,10 @@
 //
 // # Keyspaces
 //
-// A database has a default keyspace, and any number of others that have names. Keys of
-// different keyspaces never meet. DB.Keyspace opens or creates a keyspace. Txn.In
-// returns the same transaction in a keyspace, so one transaction may read and write
-// many, and commits to all or to none:
+// A database has a default keyspace, and any number of others that have names. A key of
+// one keyspace is unrelated to an equal key of another. DB.Keyspace opens or creates a
+// keyspace. Txn.In returns the same transaction in a keyspace, so one transaction may read
+// and write many, and commits to all or to none:
 //
 //	users, err := db.Keyspace("users", nil)
 //	err = db.Update(func(tx stoat.Txn) error {
@@ -84,10 +84,11 @@
 // arrive in any order. Keyspace.DiscardBelow lets the database drop old ones.
 //
 // With TimestampsChecked, a read at a timestamp conflicts only with a commit that
-// changes what the timestamp shows. A layer that reads at one timestamp and commits at
-// a later one reads again at the later one before its commit. If Item.Timestamp is
-// above the first timestamp, another commit came between. Otherwise, the second read
-// makes all later commits of this kind a conflict.
+// changes what the timestamp shows. Suppose that a program reads at one timestamp and
+// writes at a later one. Before its commit, it reads each key again at the later
+// timestamp. If Item.Timestamp is above the first timestamp, another commit came between.
+// Otherwise, the second read turns a later commit between these timestamps into a
+// conflict.
 //
 // # Failed writes
 //
@@ -99,9 +100,9 @@
 // DB.Close also returns ErrFailed then. To learn whether the transaction is there, open the
 // database and read one of its keys.
 //
-// After any other error of Txn.Commit, nothing was written. A batch in pieces keeps those that
-// it committed before. The caller can run the transaction again. After ErrNoSpace, free disk
-// space first.
+// After any other error of Txn.Commit, nothing was written, and the caller can run the
+// transaction again. After ErrNoSpace, free disk space first. A batch with Pieces keeps
+// the pieces that it committed before the error.
 //
 // # Deleting much
 //
@@ -150,10 +151,9 @@
 // # Misuse
 //
 // Misuse of an open database and of its transactions returns an error that errors.Is
-// recognises, and does not panic. The methods of a nil or zero DB, Snapshot or Keyspace panic.
-// An empty key
-// returns ErrEmptyKey, and an argument without meaning, such as a zero Keyspace, returns
-// ErrInvalid. A transaction or an iterator that has ended returns ErrTxnDone.
+// finds, and does not panic. The methods of a nil or zero DB, Snapshot or Keyspace panic.
+// An empty key returns ErrEmptyKey, and an argument without meaning, such as a zero Keyspace,
+// returns ErrInvalid. A transaction or an iterator that has ended returns ErrTxnDone.
 //
 // The caller must not end a transaction while other goroutines use it. Otherwise they may read
 // memory that is gone. The race detector reports such a use.

@@ -22,11 +22,11 @@ const followEveryDefault = 10 * time.Millisecond
 // DB.Checkpoint, and writes return ErrReadOnly. Options.ReadOnly, in contrast, keeps writers
 // out.
 //
-// A follower takes no lock, and writes nothing to the directory. The writer neither knows of it nor waits for
-// it. A transaction of the follower may read on after the writer has deleted the files. Their
-// space becomes free when the follower no longer needs them. Each value file takes a file
-// descriptor. The follower keeps in memory what the writer has not written to tables yet, even
-// if that exceeds Options.MemoryBudget.
+// A follower takes no lock, and writes nothing to the directory. The writer neither knows
+// of it nor waits for it. A transaction of the follower may read on after the writer has
+// deleted the files. Their space becomes free when the follower no longer needs them. Each
+// value file takes a file descriptor. The follower keeps in memory what the writer has not
+// written to tables yet, even if that exceeds Options.MemoryBudget.
 //
 // A follower sees a commit once the writer has written it to the log. That may be a moment
 // before Commit returns, and before the commit is durable. After a power cut or a failed

@@ -11,9 +11,9 @@ import (
 	"github.com/stoatdb/stoat/internal/transaction"
 )
 
-// A Keyspace is a named set of keys with settings of its own. Keys of different
-// keyspaces never meet. Txn.In returns a transaction in a keyspace. One transaction
-// may read and write any number of keyspaces.
+// A Keyspace is a named set of keys with settings of its own. A key of one keyspace is
+// unrelated to an equal key of another. Txn.In returns a transaction in a keyspace. One
+// transaction may read and write any number of keyspaces.
 //
 // Any goroutine may use a Keyspace, until the database is closed.
 type Keyspace struct {

@@ -69,8 +69,8 @@ func (tx Txn) ReadVersion() uint64 { return tx.t.ReadVersion() }
 func (tx Txn) CommitVersion() uint64 { return tx.t.CommitVersion() }
 
 // Err returns the error that ended the last loop over All, Prefix, Range or Loop
-// early, or nil. The next loop clears it. If several loops run at once, Err returns the first error of any. Once
-// the transaction has ended, it returns ErrTxnDone.
+// early, or nil. The next loop clears it. If several loops run at once, Err returns the
+// first error of any. Once the transaction has ended, it returns ErrTxnDone.
 func (tx Txn) Err() error { return tx.t.Err() }
 
 // In returns the same transaction in the keyspace ks. The result reads and writes keys of
