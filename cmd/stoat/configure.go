@@ -38,8 +38,8 @@ func runConfigure(_ context.Context, c *call, args []string) error {
 		}
 		return fmt.Errorf("want none, fast or small")
 	})
-	c.flags.Var(&apart, "value-threshold", "store values from this `size` on apart from their keys")
-	c.flags.Var(&large, "large-value-threshold", "write values from this `size` on only once")
+	c.flags.Var(&apart, "value-threshold", "store values from this `size` on in value files, apart from their keys")
+	c.flags.Var(&large, "large-value-threshold", "in large transactions, write values from this `size` on straight to value files")
 	c.flags.StringVar(&o.MergeFunction, "merge-function", "", "merge operands with the function of this `name`; none removes it")
 	c.flags.StringVar(&o.Filter, "filter", "", "let compactions ask the filter of this `name`; none removes it")
 	c.flags.Var(&retention, "change-retention", "keep this `number` of bytes of the log for 'stoat changes', 0 for none; it holds for all keyspaces")

@@ -45,11 +45,11 @@
 // a directory without one, so a mistyped path leaves nothing behind.
 //
 // get, scan, changes, estimate, info, stats, checkpoint, backup-files, dump, salvage, keyspaces
-// that only lists, and check without -repair never change the database. Nor does backup, unless
-// the last writer crashed.
+// without -create and -drop, and check without -repair never change the database. Nor does
+// backup, unless the last writer crashed.
 //
 // All of these but salvage work beside a process that writes the database. Each of them, except
 // dump, takes a file descriptor for each value file. Without such a process, check and backup
-// keep writers out. salvage always does, and works beside readers. The other commands need the
-// database for themselves.
+// keep writers out. salvage always keeps writers out, and works beside readers. The other
+// commands need the database for themselves.
 package main

@@ -53,12 +53,12 @@ An encrypted database needs the flag -key-file. Each line of the file is the ID
 of a master key, a space, and the key as 64 hexadecimal digits. The first line
 is the current key.
 
-get, scan, changes, estimate, info, stats, checkpoint, backup-files, and keyspaces that
-only lists take no lock. They work beside a process that writes the database, and see what
-it has committed. So do check and backup if there is such a process. Each of these takes a
-file descriptor for each value file. Without such a process, check and backup keep writers
-out. salvage always does, and works beside readers. dump takes no lock. The others, and
-check -repair, need the database for themselves.
+get, scan, changes, estimate, info, stats, checkpoint, backup-files, and keyspaces without
+-create and -drop take no lock. They work beside a process that writes the database, and
+see what it has committed. So do check and backup if there is such a process. Each of
+these takes a file descriptor for each value file. Without such a process, check and
+backup keep writers out. salvage always keeps writers out, and works beside readers. dump
+takes no lock. The others, and check -repair, need the database for themselves.
 
 Exit codes: 0 success, 1 error or missing key, 2 wrong usage, 130 interrupted or hung up,
 141 the reader of the output has ended.

@@ -35,7 +35,7 @@ type fileKind struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// Contents are what only an open database tells.
+// contents are what only an open database tells.
 type contents struct {
 	Format    int                 `json:"format"`
 	Features  []string            `json:"features"` // that a program must know

@@ -72,8 +72,8 @@ All lines of a commit have its version. To resume after a kill, which may cut of
 last commit, use -after with the version of the last line minus 1. Skip the lines that
 you have.`, runChanges},
 		{"load", "DIR FILE", "store all keys of a file in one commit", `Each line is a key, a tab and a value, escaped as scan prints them. A FILE of -
-means standard input. Of equal keys, the last one counts. Keys that are sorted are
-written once with -sorted, and otherwise twice. After an error, no key is stored.`, runLoad},
+means standard input. Of equal keys, the last one counts. With -sorted, the keys must
+ascend, and are written once instead of twice. After an error, no key is stored.`, runLoad},
 		{"pack", "FILE OUT", "write lines to a file of sorted entries", `It needs no database. Lines are as for load, and their keys ascend. The command
 ingest takes the new file OUT into a database.`, runPack},
 		{"ingest", "DIR FILE...", "store files of sorted entries in one commit", `It verifies every byte. The ranges of keys of the FILEs must not overlap. After an
@@ -91,15 +91,15 @@ prints what it can, and exits with 1.`, runInfo},
 shape.`, runStats},
 		{"check", "DIR", "verify every byte of a database", `It prints each problem as a line, and exits with 1 if there is one.
 
-With -repair it first rebuilds damaged hash indexes, fences, checksums, properties and
-footers of tables, and directories with one wrong bit. It writes the entries to a new
-table, which then takes the place of the old one. It needs the database for itself,
-an intact manifest and intact data keys. -repair cannot rebuild keys, values, range tombstones, value
-files, the log and the manifest; they stay as they are. The command salvage saves what is
-left of them. Filters are only in memory.`, runCheck},
+With -repair it first rebuilds what the rest of a table determines: hash indexes,
+indexes of first keys (fences), checksums, properties and footers. It also corrects one
+wrong bit in the index of blocks. It writes the entries to a new table, which then takes
+the place of the old one. It needs the database for itself, an intact manifest and
+intact data keys. It leaves damaged keys, values, range tombstones, value files, logs and
+manifests as they are. The command salvage copies what is left of them.`, runCheck},
 		{"salvage", "DIR TO", "copy what is left of a damaged database", `It changes nothing in DIR, and makes a new database in TO, which must not exist. It
-prints what is lost by file and range of keys, and exits with 1 if anything is. In
-such a range, older versions and deleted keys may return.
+prints what is lost by file and range of keys, and exits with 1 if anything is lost.
+In a lost range, older versions and deleted keys may return.
 
 The manifest names the live files. If it is lost, or with -all-files, every file
 counts. Data from obsolete files, such as deleted keys, may return. Operands of merges
@@ -116,12 +116,12 @@ sorted entries or a list tells whether the file is whole.`, runDump},
 little time and no space at first. On another file system the files are copied.
 It works beside a process that writes the database, and changes nothing in DIR.`, runCheckpoint},
 		{"backup", "DIR FILE", "write a backup of a database", `It writes a snapshot to the new FILE, or to standard output if FILE is -. With
--since it writes only what changed after an earlier backup. It reads all of that
-first. A backup is not encrypted. After a crash of the last writer it needs the
+-since it writes only what changed after an earlier backup, which it first reads to
+its end. A backup is not encrypted. After a crash of the last writer it needs the
 database for itself.`, runBackup},
 		{"restore", "FILE... DIR", "make a database of backups", `FILEs are a full backup and the backups after it, in order; - is standard input.
-DIR must not exist. If the command is interrupted, the same command goes on. It
-works in DIR.restore, which may be removed instead.`, runRestore},
+DIR must not exist. The command works in DIR.restore. After an interruption, run the
+same command again to continue, or remove DIR.restore.`, runRestore},
 		{"verify-backup", "FILE...", "verify every byte of backups", `It prints a line for each FILE, and fails if one does not follow the one before.`, runVerifyBackup},
 		{"backup-files", "DIR STORE", "copy the new files of a database to a directory", `STORE is a directory, which the first backup creates. Use one for each
 database. Files that an earlier backup has copied are not copied again, and yet each
@@ -129,15 +129,16 @@ backup is complete. Files of an encrypted database stay encrypted. While it runs
 DIR.backup-files shares the files of DIR. It works beside a process that writes the
 database.`, runBackupFiles},
 		{"restore-files", "STORE DIR", "make a database of a file backup", `It restores the newest backup of STORE, and compares every file with its checksum.
-DIR must not exist. If the command is interrupted, the same command goes on. It
-works in DIR.restore, which may be removed instead.`, runRestoreFiles},
+DIR must not exist. The command works in DIR.restore. After an interruption, run the
+same command again to continue, or remove DIR.restore.`, runRestoreFiles},
 		{"verify-files", "STORE [ID...]", "verify every byte of file backups", `Without an ID it verifies the newest backup.`, runVerifyFiles},
 		{"backups", "STORE", "list file backups, and delete old ones", `It prints a line for each backup, the oldest first. With -keep it first deletes the
-other backups, of whatever database, and all files that no backup has. It deletes nothing if it cannot read
-the list of a backup that it keeps; -delete deletes one such backup.`, runBackups},
+other backups, of whatever database, and all files that no backup has. If it cannot read
+the list of a backup to keep, it deletes nothing. Then delete that backup with -delete.`, runBackups},
 		{"compact", "DIR", "reclaim the space of all deleted data", `It rewrites the tables without deleted, overwritten and expired data. Without
--from and -to it also rewrites value files. The database does what is worth its
-cost by itself, so this is useful mainly before a database is only read.`, runCompact},
+-from and -to it also rewrites value files. Background jobs do this by themselves where
+it is worth its cost. So the command is useful mainly for a database that will only be
+read.`, runCompact},
 		{"collect", "DIR", "reclaim the space of unused values", `It rewrites value files without the values that no table refers to. Keys deleted
 recently may keep their values until a compaction; the command compact does both.`, runCollect},
 		{"rekey", "DIR", "protect a database with another master key", `The first key of the key file becomes the master key. The file must also have the
