@@ -1,8 +1,8 @@
 # The daily loop is `make check`. Every target that runs something random takes
-# SEED, a number or "random", and prints the line that runs a failure again; Go's
-# own fuzzing (make fuzz) has no seed, but keeps and names the input that fails. One that ends
-# without it, by a panic outside of the test or by TIMEOUT, is run again with the
-# same command and the seed, which is printed first when it was drawn.
+# SEED, a number or "random", and prints a command that repeats a failure. After a
+# panic outside of the test, or after TIMEOUT, that line is missing: run the same
+# command with the same seed. A drawn seed is printed first. Go's own fuzzing (make
+# fuzz) has no seed, but keeps and names the input that fails.
 
 GO          ?= go
 STATICCHECK  = honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -94,7 +94,7 @@ faults: ## failing calls of the file system, once and for good: SEED, STATES (-1
 	$(call randomized,./tests/faults,TestFaults,-stoat.states=$(STATES))
 
 bits: FLIPS ?= 20000
-bits: ## damaged files: SEED, FLIPS (-1: every bit, sector and length of what is not room)
+bits: ## damaged files: SEED, FLIPS (-1: every bit, sector and length of stored data)
 	$(call randomized,./tests/bits,TestBits,-stoat.flips=$(FLIPS))
 
 salvage: FLIPS ?= 2000
