@@ -94,8 +94,8 @@ func (c *Collector) Step() (again time.Duration, err error) {
 	}
 }
 
-// Tidy collects what is most worth it, and reports whether anything was. What is
-// known from one call is of use to the next.
+// Tidy collects the files that are most worth it, and reports whether there were any.
+// known carries what this call finds out to the next one.
 func (c *Collector) Tidy(idle bool, known *LiveSet) (due bool, err error) {
 	c.Collecting.Lock()
 	defer c.Collecting.Unlock()
@@ -106,7 +106,7 @@ func (c *Collector) Tidy(idle bool, known *LiveSet) (due bool, err error) {
 	return true, c.Run(b, known, c.o.Space.Sparing(c.o.Group.Err))
 }
 
-// pressure says how much else there is to do.
+// pressure returns the load beside the collection.
 func (c *Collector) pressure(idle bool) values.Pressure {
 	switch {
 	case idle:
@@ -139,13 +139,13 @@ func (c *Collector) Pick(pressure values.Pressure) Batch {
 	return b
 }
 
-// A Batch is value files with garbage. The collector collects some of them now, between two
-// looks at what else there is to do. The others will probably follow.
+// A Batch is value files with garbage. The collector collects those of now, and then
+// chooses anew. It will probably choose those of next.
 type Batch struct {
 	now, next []values.Choice
 	copied    uint64 // bytes, by those of now
 	copyMax   uint64 // about how many bytes those of now may copy; 0 is batchBytes
-	memory    uint64 // about the bytes it takes to know what is live in all of them
+	memory    uint64 // about the bytes that a LiveSet of all of them takes
 }
 
 const (
@@ -155,13 +155,13 @@ const (
 	nextFiles = 128
 )
 
-// Full reports whether there are enough, with so many bytes of memory for what is
-// live.
+// Full reports whether the batch has enough files. most is the number of bytes that a
+// LiveSet of them may take.
 func (b *Batch) Full(most int) bool {
 	return !b.copiesMore() && (b.memory >= uint64(most) || len(b.next) >= nextFiles)
 }
 
-// Add adds a file. It reports whether that is collected now.
+// Add adds a file, and reports whether the file is collected now.
 func (b *Batch) Add(choice values.Choice, f manifest.LiveValues) (now bool) {
 	if now = b.copiesMore(); now {
 		b.now = append(b.now, choice)

@@ -4,8 +4,8 @@
 // nor pointers change: one edit of the manifest exchanges the file. Nothing passes
 // the write path, so no collection can bring a deleted key back.
 //
-// Collection and compaction go on side by side. What a collection finds to be live
-// can only become less. A compaction takes references along or away. No flush adds
-// any, because the collector leaves files alone to which memtables refer. What was copied
-// and is garbage when the file is exchanged counts as garbage of the new one.
+// Collection and compaction go on side by side. A value that a collection has found live
+// can only become garbage: a compaction keeps or drops references and makes none. No flush
+// makes any either, because the collector leaves alone the files to which memtables refer.
+// A value that becomes garbage after its copy counts as garbage of the new file.
 package collect

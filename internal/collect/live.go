@@ -15,21 +15,20 @@ import (
 	"github.com/stoatdb/stoat/internal/values"
 )
 
-// A LiveSet is what tables refer to in some value files. A walk over the tables
-// finds that. It costs the same for one file as for many, where each has values of
-// keys from everywhere. So a walk looks for what is live in as many files as there
-// is memory for. A collector that collects one batch after the other keeps what it
-// has found. The zero value knows nothing.
+// A LiveSet is what tables refer to in some value files, as a walk over the tables has
+// found it. If each file has values from all over the keys, a walk costs the same for one
+// file as for many. So a walk covers as many files as there is memory for, and a collector
+// keeps the LiveSet for its next batches. The zero value knows nothing.
 //
-// What was found can only become less until the file is rewritten; see the package
-// comment.
+// Until a file is rewritten, the values found live in it can only become fewer; see the
+// package comment.
 type LiveSet struct{ live map[base.FileNum]*liveValues }
 
-// staleShare bounds how much of what was found to be live in a file may be garbage
-// by now, to one of so many parts. Beyond that another walk looks again.
+// staleShare is a divisor. A LiveSet holds for a file while the bytes that became garbage
+// since the walk are at most 1/staleShare of the live ones.
 const staleShare = 32
 
-// of returns those of some files of v of which it is known what is live in them.
+// of returns those of the files for which s still holds in v.
 func (s *LiveSet) of(files []*manifest.ValueFile, v *manifest.Version) (known []*manifest.ValueFile) {
 	for _, f := range files {
 		l := s.live[f.Num]
@@ -44,7 +43,7 @@ func (s *LiveSet) of(files []*manifest.ValueFile, v *manifest.Version) (known []
 	return known
 }
 
-// forget lets go of what is known of files that are rewritten.
+// forget drops what s knows of files that are rewritten.
 func (s *LiveSet) forget(files []*manifest.ValueFile) {
 	for _, f := range files {
 		delete(s.live, f.Num)
@@ -77,8 +76,8 @@ const liveEstimate = 32
 // lacks reports whether tables refer to more than was found.
 func (l *liveValues) lacks() bool { return l.found < l.live }
 
-// complete returns an error if something else was found than tables refer to. What
-// is not found is not copied, and would be lost: such a file must stay as it is.
+// complete returns an error unless the walk has found exactly what tables refer to. The
+// copy would lose a value that the walk has missed, so such a file must stay as it is.
 func (l *liveValues) complete() error {
 	if l.found != l.live {
 		return base.InFile(base.Corrupt(-1, "bytes found to be live", l.found, l.live), base.ValueName(l.file))
@@ -86,7 +85,7 @@ func (l *liveValues) complete() error {
 	return nil
 }
 
-// bytes is about how much memory it takes.
+// bytes is about how much memory l takes.
 func (l *liveValues) bytes() int { return len(l.entries) }
 
 // add adds the value that p leads to, which is encoded in pointer.
@@ -134,12 +133,12 @@ const (
 	liveBytes    = 64 << 20
 	liveBytesMin = 4 << 20
 	liveShare    = 8
-	// walkStep is how many bytes of keys and values a walk passes over before it looks
-	// again whether to go on.
+	// walkStep is how many bytes of keys and values a walk passes over between two checks
+	// whether to go on.
 	walkStep = 256 << 10
 )
 
-// LiveMax is how many bytes of memory there are for what a walk finds.
+// LiveMax returns how many bytes of memory a walk may take for what it finds.
 func (c *Collector) LiveMax() int {
 	return int(min(liveBytes, max(liveBytesMin, c.o.MemoryBudget/liveShare)))
 }

@@ -62,9 +62,9 @@ type run struct {
 }
 
 // width returns how many files are rewritten at once, each with two megabytes of
-// buffers. Mostly it is two, so that the reading of one overlaps with the writing
-// of another. Where space is scarce it is one. So it is on two processors, of which
-// two would leave none to readers, unless commits are slowed down until there is
+// buffers. Mostly it is two, so that the reading of one overlaps with the writing of
+// another. It is one where space is scarce. It is also one on two processors, so that one
+// is left to readers. The exception is a time when commits are slowed down until there is
 // less garbage.
 func (c *Collector) width() int {
 	if c.o.Space.Scarce() || runtime.GOMAXPROCS(0) <= 2 && !c.o.Throttle.Collecting() {
@@ -106,12 +106,12 @@ func (r *run) collect(b *Batch) error {
 	return r.failed
 }
 
-// findLive makes known what is live in the files of the queue. If that is known of
-// some, those will do; the others are chosen again. If it is known of none, a walk
-// looks for what is live in them and in the next files.
+// findLive finds out what is live in the files of the queue. If the LiveSet still holds
+// for some of them, only those stay in the queue. If it holds for none, a walk makes a new
+// one, which also covers the files in next.
 //
-// Files to which a damaged table refers leave the queue: it is unknown what is live
-// in them. So do those for which memory is short; they are chosen again.
+// Files to which a damaged table refers leave the queue, because it is unknown what is live
+// in them. So do files for which memory is short. A later batch may have those that left.
 func (r *run) findLive(v *manifest.Version, next []values.Choice) error {
 	if known := r.known.of(r.queue, v); len(known) > 0 {
 		r.queue = known
@@ -143,8 +143,8 @@ func (r *run) findLive(v *manifest.Version, next []values.Choice) error {
 	return nil
 }
 
-// rewriteFiles exchanges files of the queue until there is none, or until one has
-// failed. A file that cannot be read does not keep it from the others.
+// rewriteFiles rewrites files of the queue until it is empty, or until a rewrite fails. A
+// file that cannot be read goes into quarantine, and the others follow.
 func (r *run) rewriteFiles() {
 	for {
 		r.mu.Lock()
@@ -178,7 +178,7 @@ func (r *run) rewrite(old *manifest.ValueFile) error {
 	gone := []state.Obsolete{state.ObsoleteValues(old)}
 	made, err := r.c.rewriteFile(old, live, r.stop)
 	if errors.Is(err, values.ErrNothingLive) && r.c.unreferenced(old.Num) {
-		// A compaction has let go of the rest since the file was chosen.
+		// A compaction has dropped the last references since the file was chosen.
 		if err = r.exchange(manifest.Edit{DropValues: []base.FileNum{old.Num}}, gone); err == nil {
 			r.count(old.Size, 0)
 		}
@@ -205,7 +205,7 @@ func (c *Collector) unreferenced(n base.FileNum) bool {
 	return ok && f.Live == 0
 }
 
-// exchange installs an edit that lets go of files.
+// exchange installs an edit, and discards the files that it drops or replaces.
 func (r *run) exchange(edit manifest.Edit, gone []state.Obsolete) error {
 	if err := r.c.store.Install(edit, nil); err != nil {
 		return err
@@ -214,7 +214,7 @@ func (r *run) exchange(edit manifest.Edit, gone []state.Obsolete) error {
 	return nil
 }
 
-// count counts a file that was exchanged, of so many bytes for so many.
+// count counts a file of old bytes that one of made bytes has replaced; 0 is none.
 func (r *run) count(old, made int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

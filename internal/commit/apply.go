@@ -30,8 +30,8 @@ func (c *Committer) buildGroup(g *group) {
 	if g.lastSeq > 0 { // other groups only sync, or have conflicts
 		c.Counts.Groups.Add(1)
 	}
-	// Also after a failed write of the manifest: Mark and Close rely on it that the records of
-	// applied members were written.
+	// Flush even after a failed write of the manifest: Mark and Close rely on the records of
+	// all applied members being written.
 	if l := c.log.Load(); l != nil {
 		g.err = cmp.Or(g.err, l.Flush())
 	}
@@ -143,8 +143,8 @@ func (c *Committer) encode(pending *memtable.Table, h payload.Header, apart int6
 	l.End()
 }
 
-// mostlyDead is how many times larger than its live writes the table of a transaction is if it
-// is copied for that reason.
+// mostlyDead is a factor. A table that is more than mostlyDead times as large as its live
+// writes counts as large as these: a copy leaves the rest behind.
 const mostlyDead = 8
 
 // shrinkMin is the size in bytes from which Shrink copies the writes of a transaction.

@@ -103,7 +103,7 @@ type Committer struct {
 	held     int // leaders that may wait for memory or tables, and calls of CommitTables
 	closed   bool
 	idle     sync.Cond // leaders or async has become 0
-	shorter  sync.Cond // bytes has fallen below queueBytes, or a waiter shall look again
+	shorter  sync.Cond // bytes has fallen below queueBytes, or a waiter must check again
 
 	Counts Counts
 }

@@ -132,8 +132,8 @@ func (c *Committer) SyncLog() error {
 	return c.failedLog(l, l.Sync())
 }
 
-// Mark makes the log say how far it is durable, which the next commit would say
-// otherwise. Damage to the last commits is then told from a torn tail.
+// Mark makes the log record how far it is durable. Otherwise, only the next commit would
+// record it, and until then damage to the last commits would look like a torn tail.
 func (c *Committer) Mark() {
 	l := c.log.Load()
 	if l == nil || mutant.On(mutant.NoMark) {

@@ -14,8 +14,9 @@
 // The writer flushes only commits that are in the log. So what the manifest has in tables
 // beyond the log that was read is complete, too.
 //
-// Of what tables have, memtables keep nothing: readers would count operands of merges
-// twice. The writer ends memtables where it likes. A memtable with more is copied.
+// Memtables keep nothing that tables have: readers would count operands of merges twice.
+// What the writer has flushed may end in the middle of a memtable of the follower. The
+// follower then copies the rest to another memtable.
 //
 // # What the writer does meanwhile
 //

@@ -32,9 +32,9 @@
 //
 // # Marks
 //
-// Each frame says how far its segment was durable before it. No frame says it
-// of the last records until the next commit or Close. Mark writes such a frame
-// when commits pause. The mark is not synced. It states what was already true,
+// Each frame says how far its segment was durable before it. So only the next commit,
+// or Close, would record that the last records are durable. Mark writes a frame that
+// does so when commits pause. The mark is not synced. It states what was already true,
 // so losing or tearing it does no harm.
 //
 // # Small writes
