@@ -16,7 +16,7 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// The files of this page have any name. They begin with these texts.
+// Files of these kinds may have any name. They begin with these texts.
 const (
 	backupHead = "stoatBAK"
 	sortedHead = "stoatSRT"

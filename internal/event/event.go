@@ -41,7 +41,7 @@ type FileDeleted struct{ Name string }
 // StallBegin: commits wait because the memory for memtables is used up.
 type StallBegin struct{}
 
-// StallEnd: they go on.
+// StallEnd: commits go on.
 type StallEnd struct{ Took time.Duration }
 
 // SpaceLow: less of the disk is free than the reserve.

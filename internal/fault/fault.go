@@ -1,4 +1,4 @@
-// Package fault makes errors of faults in mapped files.
+// Package fault turns faults in mapped files into errors.
 //
 // Bytes of tables and values are read through mappings. A page that cannot be
 // read, because the device is lost or another process cut the file, faults at

@@ -32,8 +32,8 @@ func (j *Jobs) CompactStep() (again time.Duration, err error) {
 		j.space.Look()
 	}
 	for {
-		// A small merge does not ask. Close shuts the views by which a merge learns that it may
-		// drop what has expired, so the same merge could be due again and again.
+		// A small merge does not check for Close. During Close, a merge cannot learn from the
+		// views that it may drop what has expired. So the same merge could be due forever.
 		if err := j.stopped(); err != nil {
 			return 0, err
 		}

@@ -16,9 +16,9 @@ import (
 // does. See decision 0017.
 
 const (
-	// gatherShare is the share of jumps, from 0 to 1, of values that lie mixed in a
-	// hundred files. Then nine tenths of them or more were written since they last lay
-	// in order.
+	// gatherShare is Gathering.Share: the share of jumps, from 0 to 1, from which values
+	// are gathered. Values that lie mixed evenly in a hundred files have it. Then nine
+	// tenths of them or more were written since they last lay in order.
 	gatherShare = 0.99
 	// gatherShareManual is the same for a caller that wants a database as fast as it
 	// can be.
@@ -36,11 +36,12 @@ const (
 	// gatherSpaceMin is the part below which a gathering is not worth the tables that
 	// it rewrites: garbage is collected first.
 	gatherSpaceMin = 0.125
-	// gatherPointersMin is how many values of a table make a walk.
+	// gatherPointersMin is Gathering.PointersMin: a table with fewer values in value
+	// files is not worth gathering.
 	gatherPointersMin = 64
 )
 
-// GatherIdle gathers what is most worth it, and reports whether anything was.
+// GatherIdle gathers the values that are most worth it, and reports whether there were any.
 func (j *Jobs) GatherIdle() (due bool, err error) {
 	j.Compacting.Lock()
 	defer j.Compacting.Unlock()

@@ -27,11 +27,12 @@ const (
 	// trickleEvery is the time between two looks of the flusher at how much was
 	// committed.
 	trickleEvery = time.Minute
-	// trickleMax is how many bytes may be committed in that time for the log to give
-	// back what it keeps.
+	// trickleMax is how many bytes may be committed in trickleEvery for the log to delete
+	// its spare segments.
 	trickleMax = 64 << 10
-	// trickleShare is how many times as much a memtable must hold to be flushed. A
-	// memtable that fills steadily, however slowly, is left alone for hours.
+	// trickleShare is a factor: a memtable is flushed if it holds that many times what was
+	// committed in trickleEvery. So a memtable that fills steadily, however slowly, is left
+	// alone for hours.
 	trickleShare = 256
 )
 
@@ -49,9 +50,9 @@ func (r *idleRetry) next() time.Duration {
 // idleInputs is what the flusher knows when no memtable waits to be flushed.
 type idleInputs struct {
 	load       work.Load
-	scarce     bool // space is
+	scarce     bool // space is scarce
 	log        bool // there is a log: something was committed since Open
-	empty      bool // the active memtable is
+	empty      bool // the active memtable is empty
 	deletions  bool // its deletions hide enough
 	trickle    bool // hardly anything is added to what it holds
 	large      bool // it, or the log, is large enough for a flush in idleness
@@ -166,9 +167,9 @@ func (j *Jobs) flushesFirst() bool {
 	return fill.Waiting > 0 || fill.ActiveBytes >= j.o.MemtableSize/8
 }
 
-// A trickle is how little is committed to a database that is never idle. Older data that
-// has expired or is deleted may then never come to tables. Only there would a merge find
-// that out, and until then the log keeps it.
+// A trickle measures commits to a database that is never idle and is hardly written. Its
+// memtable may never become full. Then merges never find what it has deleted or what has
+// expired in it, and the log keeps all of it.
 type trickle struct {
 	table     *memtable.Table // the active one
 	committed int64           // bytes, at the last look

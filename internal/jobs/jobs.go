@@ -78,8 +78,8 @@ type Jobs struct {
 	trickle   trickle
 	idleRetry idleRetry
 
-	// What had been flushed when values were last moved without success. That is not
-	// tried again before there is more: a full disk would fill up over and over.
+	// gatherFailed and joinFailed are FlushedSeq when gathering or joining last failed.
+	// Neither is tried again before a flush: on a full disk, each attempt would fill it.
 	gatherFailed, joinFailed atomic.Uint64
 
 	Counts Counts

@@ -44,7 +44,8 @@ type holding struct {
 	name string
 }
 
-// A shard has the locks of some goroutines, of each the first taken first.
+// A shard has the locks that some goroutines hold, in the order in which each goroutine took
+// its locks.
 type shard struct {
 	sync.Mutex
 	by map[uintptr][]holding

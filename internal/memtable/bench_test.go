@@ -19,7 +19,7 @@ func benchKey(dst []byte, i uint64) []byte {
 
 var benchValue = make([]byte, 128)
 
-// benchBatches returns transactions' tables of size keys each, n keys in all.
+// benchTxn sets size keys in the table of a transaction: those of the numbers from from on.
 func benchTxn(b testing.TB, txn *Table, from, size int) {
 	var k [32]byte
 	for i := from; i < from+size; i++ {

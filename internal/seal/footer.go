@@ -54,7 +54,7 @@ type run struct {
 // pagesOf returns how many pages a plain file of so many bytes has.
 func pagesOf(size int64) int64 { return (size + pageSize - 1) >> pageShift }
 
-// tagsOff returns the offset of the tag of a page.
+// tagOff returns the offset of the tag of a page.
 func (f *footer) tagOff(page int64) int64 { return f.size + tagSize*page }
 
 // end returns the size of the sealed file.

@@ -41,7 +41,7 @@ func (w *writer) Name() string { return w.file.Name() }
 
 func (w *writer) Close() error { return w.file.Close() }
 
-// size returns the size of the plain file. The caller holds mu.
+// sizeLocked returns the size of the plain file. The caller holds mu.
 func (w *writer) sizeLocked() int64 { return w.whole<<pageShift + int64(len(w.tail)) }
 
 func (w *writer) Size() (int64, error) {

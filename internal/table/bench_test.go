@@ -37,8 +37,8 @@ func benchKey(dst []byte, n int) []byte {
 	return dst
 }
 
-// benchNumbers returns n ascending key numbers for table number part of the
-// workload. The workload's keys are assigned to tables at random.
+// benchParts returns the ascending key numbers of tables with so many keys each. It assigns
+// the keys of the workload to the tables at random.
 func benchParts(sizes ...int) [][]int32 {
 	rng := rand.New(rand.NewPCG(1, 2))
 	order := make([]int32, distinct)

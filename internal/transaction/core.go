@@ -18,7 +18,7 @@ import (
 	"github.com/stoatdb/stoat/internal/tree"
 )
 
-// An core is the state of an open iterator. Later iterators reuse it.
+// A core is the state of an open iterator. Later iterators reuse it.
 type core struct {
 	// gen is the generation of the open iterator. It grows when the iterator closes.
 	gen atomic.Uint64

@@ -48,7 +48,7 @@ func restore(t *testing.T, backups ...[]byte) *stoat.DB {
 	return db
 }
 
-// values returns all keys and values of the default keyspace.
+// valuesOf returns all keys and values of the default keyspace.
 func valuesOf(t *testing.T, db *stoat.DB) map[string]string {
 	t.Helper()
 	all := map[string]string{}

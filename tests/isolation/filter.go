@@ -6,7 +6,7 @@ import (
 	"github.com/stoatdb/stoat"
 )
 
-// Spelling is a compaction filter that spells the digits of values as letters, which no
+// A spelling is a compaction filter that spells the digits of values as letters, which no
 // value has. Histories read letters as digits again. So a filter may rewrite values at
 // any time, and no history may show a difference.
 type spelling struct{ rewrites *atomic.Int64 }

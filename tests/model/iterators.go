@@ -191,7 +191,7 @@ func scanOp(change func(*stoat.IterOptions)) func(*Run, *rand.Rand) error {
 	}
 }
 
-// open returns an open iterator of a transaction, or opens one.
+// openIterator returns an open iterator of a transaction, or opens one.
 func (r *Run) openIterator(rng *rand.Rand) (*Pair, *iterPair, error) {
 	p, err := r.txn(rng, false)
 	if err != nil {

@@ -29,8 +29,8 @@ var valueKinds = []opKind{
 	{"checkpoint", 1, opCheckpoint},
 }
 
-// StreamedFrom is from what length on a value that is given as a reader gets a file
-// of its own.
+// streamedFrom returns the length in bytes from which a value that is given as a reader gets
+// a file of its own.
 func (r *Run) streamedFrom() int { return int(min(1<<20, r.Opts.MemtableSize/4)) }
 
 // readerLength draws the length of a value that is given as a reader. It is short, or about
