@@ -42,7 +42,7 @@ const (
 	claimValid = time.Minute
 	// claimLapse is how long others see no renewal before they remove the claim.
 	claimLapse = 2 * time.Minute
-	// claimPoll is the time between two looks at a claim.
+	// claimPoll is the time between two checks of a claim.
 	claimPoll = time.Second
 	// claimMax is the largest length of a claim in bytes.
 	claimMax = 1 << 10

@@ -18,7 +18,7 @@ import (
 const (
 	// valueFileSize is the size in bytes to which value files grow.
 	valueFileSize = 128 << 20
-	// sizeEvery is the number of keys between two looks at the size of a table.
+	// sizeEvery is the number of keys between two checks of the size of a table.
 	sizeEvery = 32
 )
 

@@ -27,7 +27,7 @@ const (
 	// pieceTables is how many tables of keys and values a restore writes before it notes
 	// what it has done.
 	pieceTables = 8
-	// stopEvery is the number of versions between two looks at the context.
+	// stopEvery is the number of versions between two checks of the context.
 	stopEvery = 1024
 )
 

@@ -274,7 +274,7 @@ func (c *checkpoint) add(name string, size int64, cat vfs.Category) error {
 // copySize is how many bytes are copied at once.
 const copySize = 1 << 20
 
-// copy copies a file of so many bytes, durably but for its name. It copies a sealed file as
+// copy copies a file of size bytes, durably but for its name. It copies a sealed file as
 // it is: backups recognise it, and its size is not that in the manifest.
 func (c *checkpoint) copy(from, to string, size int64, cat vfs.Category) (err error) {
 	source, err := c.source.FS.Open(from, cat)

@@ -33,7 +33,7 @@ const (
 // writes to value files what would be a quarter of one.
 func ApartMin(memtableSize int64) int64 { return min(apartMin, memtableSize/4) }
 
-// heldFull reports whether a memtable that refers to so many bytes of value files
+// heldFull reports whether a memtable that refers to held bytes of value files
 // is to be flushed.
 func (c *Committer) heldFull(held int64) bool {
 	return heldFullOf(held, c.o.MemtableSize, c.throttle.Replacing(), func() (all uint64) {
@@ -114,8 +114,8 @@ func (h *Held) Forget(files ...base.FileNum) {
 	}
 }
 
-// Holds reports whether more than the tables may refer to a value file, in a state
-// in which so much had been flushed.
+// Holds reports whether memtables, commits under way or feeds may refer to a value file.
+// Everything up to flushed is in tables.
 func (h *Held) Holds(v *manifest.ValueFile, flushed base.SeqNum) bool {
 	return (v.LastSeq > flushed || h.holds(v.Num, flushed)) && !mutant.On(mutant.CollectHeld)
 }

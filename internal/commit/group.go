@@ -192,7 +192,7 @@ func (c *Committer) report(members []*Request) {
 	}
 }
 
-// reported notes that so many callbacks of CommitAsync were called.
+// reported notes that n callbacks of CommitAsync were called.
 func (c *Committer) reported(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -143,7 +143,7 @@ func (h *History) release(before uint64) {
 	h.stretches = slices.DeleteFunc(h.stretches, func(s stretch) bool { return s.ref.Number < before })
 }
 
-// keep returns the oldest segment that stays, if so many bytes of those before first may
+// keep returns the oldest segment that stays, if that many bytes of those before first may
 // stay beside the later ones. Value files of commits count, too. from is the version from
 // which on commits fit in, with their value files.
 func (h *History) keep(first base.SegmentRef, bytes int64) (oldest base.SegmentRef, from base.SeqNum) {

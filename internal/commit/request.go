@@ -274,7 +274,7 @@ func (c *Committer) removeLocked(r *Request) bool {
 	return true
 }
 
-// shrunkLocked notes that so many bytes have left the queue. The caller holds mu.
+// shrunkLocked notes that a number of bytes has left the queue. The caller holds mu.
 func (c *Committer) shrunkLocked(bytes int64) {
 	if c.bytes -= bytes; c.bytes < queueBytes {
 		c.shorter.Broadcast()

@@ -289,7 +289,7 @@ func (p *picker) newestRuns(most int64) (n int, bytes int64) {
 	return n, bytes
 }
 
-// mergeNewest merges the n newest runs, of so many bytes.
+// mergeNewest merges the n newest runs, which have that many bytes.
 func (p *picker) mergeNewest(n int, bytes int64, why Reason) Plan {
 	plan := Plan{Reason: why}
 	plan.Inputs[0] = slices.Concat(p.runs[:n]...)

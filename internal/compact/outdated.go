@@ -14,8 +14,8 @@ import (
 // deletion without a newer version can go from its own timestamp on.
 type Outdated struct {
 	points []uint64
-	stride uint64 // of so many versions, one is in points
-	skip   uint64 // so many versions are left out before the next one
+	stride uint64 // one of stride versions is in points
+	skip   uint64 // the number of versions to leave out before the next one
 	group  []byte // what all versions of the last user's key begin with
 	at     uint64 // the timestamp of the last version
 }
@@ -64,7 +64,7 @@ func (o *Outdated) add(point uint64) {
 // Describe puts the points into t.
 func (o *Outdated) Describe(t *manifest.Table) {
 	slices.Sort(o.points)
-	// at returns the point from which so many entries can be dropped.
+	// at returns the point from which that many entries can be dropped.
 	at := func(entries uint64) uint64 {
 		if i := (max(entries, 1) - 1) / max(o.stride, 1); i < uint64(len(o.points)) {
 			return o.points[i]

@@ -49,11 +49,11 @@ func (g *Governor) roundSealedLocked() (more bool, err error) {
 	return full(left, limit), errors.Join(errs...)
 }
 
-// full reports whether so many bytes of pages are too many.
+// full reports whether that many bytes of pages are too many.
 func full(pages, limit int64) bool { return float64(pages) > fullShare*float64(limit) }
 
-// chooseSealed returns the indexes of the files to retire. All pages have so many bytes;
-// others of them belong to no file in the list.
+// chooseSealed returns the indexes of the files to retire. pages is the size of all pages
+// in bytes, and others the size of those that belong to no file in the list.
 func chooseSealed(files []residency.File, pages, others, limit int64) []int {
 	if !full(pages, limit) {
 		return nil

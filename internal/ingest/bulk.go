@@ -28,7 +28,7 @@ const (
 	mergeMin = 4
 )
 
-// BulkLoad returns the way to ingest entries in any order that sorts so many bytes in
+// BulkLoad returns the way to ingest entries in any order that sorts that many bytes in
 // memory. Of equal keys, the last one counts.
 func (e *Engine) BulkLoad(memory int64) Way {
 	return func(ctx context.Context, entries iter.Seq2[Entry, error], to Target) (result Result, err error) {

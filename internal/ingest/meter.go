@@ -14,7 +14,7 @@ const (
 	partBytes = 4 << 20
 	// entryBytes is what an entry takes at most beside its key and value, in bytes.
 	entryBytes = 64
-	// stopEvery is the number of entries between two looks at the context.
+	// stopEvery is the number of entries between two checks of the context.
 	stopEvery = 256
 )
 
@@ -22,13 +22,13 @@ const (
 type meter struct {
 	engine  *Engine
 	ctx     context.Context // of the operation
-	unasked int             // entries since the last look at the context
+	unasked int             // entries since the last check of the context
 	// room is what is left of the promised bytes. promised is what may not be on the
 	// disk yet.
 	room, promised int64
 }
 
-// admit makes sure that there is room for so many bytes, and that the caller still wants
+// admit makes sure that there is room for that many bytes, and that the caller still wants
 // the ingest.
 func (m *meter) admit(bytes int64) error {
 	if m.unasked++; m.unasked >= stopEvery || m.room < bytes {

@@ -20,9 +20,8 @@ import (
 	"github.com/stoatdb/stoat/internal/work"
 )
 
-// agingCheck is the time between two looks of the compactor. The compactor looks at tables
-// for values that expired and deletions that grew old, and at the disk for space that
-// others freed.
+// agingCheck is the time between two checks of the compactor. It checks whether values in
+// tables have expired, deletions have grown old, or other programs have freed space.
 const agingCheck = 30 * time.Second
 
 // CompactStep is the step of the compactor: it does one job after the other until

@@ -27,7 +27,7 @@ const (
 	// of a page or longer bring no unwanted neighbours into memory.
 	gatherRecordMax = 4 << 10
 	// gatherRecordMaxManual is the same for a caller: a jump costs about as much as
-	// reading so many bytes.
+	// reading that many bytes.
 	gatherRecordMaxManual = 64 << 10
 	// gatherSpace is what garbage and the copies of one gathering may take together,
 	// in parts of the live values. The directory holds both copies of what moves until

@@ -163,7 +163,7 @@ func (m *mover) leave(num base.FileNum, err error) bool {
 	return true
 }
 
-// look finds out now and then whether so many bytes more are to be moved. What is
+// look checks now and then whether that many bytes more are to be moved. What is
 // begun of a key is moved even if commits arrive; see cut.
 func (m *mover) look(bytes int64) error {
 	if m.unlooked -= bytes; m.unlooked >= 0 {

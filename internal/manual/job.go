@@ -328,8 +328,8 @@ func (j *job) collect() (bool, error) {
 	return true, j.Collector.Run(b, &j.live, j.stop)
 }
 
-// collects reports whether the garbage of f is for the job to free, in a state in
-// which so much had been flushed.
+// collects reports whether the garbage of f is for the job to free. Everything up to flushed
+// is in tables.
 func (j *job) collects(f manifest.LiveValues, flushed base.SeqNum) bool {
 	return f.File < j.next && !j.Commits.Held.Holds(f.ValueFile, flushed) &&
 		(f.Live == 0 || !j.Quarantine.HasValues(f.ValueFile))

@@ -94,7 +94,7 @@ func (w *Writer) Append(e *base.Entry, seq base.SeqNum) (manifest.ValueRef, erro
 	return w.Point(e, at), nil
 }
 
-// File returns the writer of a file that has room for another value of so many
+// File returns the writer of a file that has room for another value of that many
 // bytes.
 func (w *Writer) File(bytes int64) (*values.Writer, error) {
 	if w.writer != nil && !w.writer.Empty() && w.writer.Size()+bytes > fileSize {

@@ -55,7 +55,7 @@ type output struct {
 	jumps  uint64
 	points base.FileNum // the value file of the last pointer, 0 if there is none
 	key    []byte
-	keys   int // since the last look at the size
+	keys   int // since the last check of the size
 	walk   keyspace.Walk
 	// outdated is not used by a raw output.
 	outdated compact.Outdated
@@ -92,7 +92,7 @@ func (o *output) addPointer(e base.Entry, ref manifest.ValueRef) error {
 	return o.w.AddPointer(e, table.ValueFileRef{File: uint64(ref.File), Bytes: ref.Bytes})
 }
 
-// sizeEvery is the number of keys between two looks at the size of a table.
+// sizeEvery is the number of keys between two checks of the size of a table.
 const sizeEvery = 32
 
 // prepare makes sure that there is a table for e. A table ends only between two keys.

@@ -22,14 +22,14 @@ const (
 // A nonce is unique among all that one key seals.
 type nonce [12]byte
 
-// footerNonce returns the nonce of a footer after so many others. It is that of no page.
+// footerNonce returns the nonce of a footer after that many others. It is that of no page.
 func footerNonce(before uint32) (n nonce) {
 	binary.BigEndian.PutUint64(n[:], math.MaxUint64)
 	binary.BigEndian.PutUint32(n[8:], before)
 	return n
 }
 
-// pageNonce returns the nonce of a page that was sealed so many times before.
+// pageNonce returns the nonce of a page that was sealed that many times before.
 func pageNonce(page int64, before uint32) (n nonce) {
 	if !mutant.On(mutant.PagePosition) {
 		binary.BigEndian.PutUint64(n[:], uint64(page))

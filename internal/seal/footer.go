@@ -51,7 +51,7 @@ type run struct {
 	before       uint32
 }
 
-// pagesOf returns how many pages a plain file of so many bytes has.
+// pagesOf returns how many pages a plain file of size bytes has.
 func pagesOf(size int64) int64 { return (size + pageSize - 1) >> pageShift }
 
 // tagOff returns the offset of the tag of a page.
@@ -89,7 +89,7 @@ func (f *footer) appendRuns(dst []byte) []byte {
 	return dst
 }
 
-// appendFixed appends the footer of a file with so many runs, without the tag.
+// appendFixed appends the footer of a file with that many runs, without the tag.
 func (f *footer) appendFixed(dst []byte, runs int64) []byte {
 	le := binary.LittleEndian
 	dst = le.AppendUint64(dst, footerMagic)

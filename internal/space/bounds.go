@@ -39,10 +39,10 @@ func (r *Reserve) copyMax() int64 {
 	return max(free-r.first.Load(), free/2)
 }
 
-// Fits reports whether there is room for a copy of so many bytes.
+// Fits reports whether there is room for a copy of that many bytes.
 func (r *Reserve) Fits(bytes uint64) bool { return bytes <= uint64(r.copyMax()) }
 
-// WorthCopying reports whether the collector may try a copy of so many bytes. There must be
+// WorthCopying reports whether the collector may try a copy of that many bytes. There must be
 // room for it, and it must be far smaller than a copy that failed.
 func (r *Reserve) WorthCopying(bytes uint64) bool {
 	failed := r.shortCopy.Load()

@@ -60,7 +60,7 @@ type shortage struct {
 // The system may not report that a quota has room again.
 const RetryMax = time.Hour
 
-// retryable reports whether the job may be tried again when so much is free.
+// retryable reports whether the job may be tried again with that many free bytes.
 func (s *shortage) retryable(free, now int64) bool {
 	return MuchMore(free, s.free) || now-s.at >= int64(RetryMax)
 }
@@ -84,7 +84,7 @@ func (r *Reserve) FlushFailed(err error) {
 	}
 }
 
-// MergeEnded notes the outcome of a merge that was to write at most so many bytes.
+// MergeEnded notes the outcome of a merge that was to write at most that many bytes.
 func (r *Reserve) MergeEnded(bytes int64, err error) {
 	if errors.Is(err, vfs.ErrNoSpace) {
 		r.Look()
@@ -92,7 +92,7 @@ func (r *Reserve) MergeEnded(bytes int64, err error) {
 	}
 }
 
-// CopyEnded notes the outcome of a copy of so many bytes of a value file.
+// CopyEnded notes the outcome of a copy of that many bytes of a value file.
 func (r *Reserve) CopyEnded(bytes uint64, err error) {
 	failed := r.shortCopy.Load()
 	switch {

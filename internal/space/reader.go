@@ -40,7 +40,7 @@ func (r *Reader) Read(b []byte) (int, error) {
 // Close ends the promises.
 func (r *Reader) Close() { r.keep(0) }
 
-// keep ends the promise, except for so many bytes.
+// keep ends the promise, except for that many bytes.
 func (r *Reader) keep(bytes int64) {
 	r.reserve.promised.Add(bytes - r.promised)
 	r.promised = bytes

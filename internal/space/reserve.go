@@ -20,7 +20,7 @@ const (
 	// waitMax is the longest time that an adding transaction waits for background jobs
 	// to free space, before it is refused.
 	waitMax = time.Second
-	// waitEvery is the time between two looks of a waiting transaction.
+	// waitEvery is the time between two checks of a waiting transaction.
 	waitEvery = 5 * time.Millisecond
 	// yieldBelow: delete-only commits yield to background jobs while free space is
 	// below yieldBelow times the flush reserve.
@@ -96,7 +96,7 @@ func New(o Options) *Reserve {
 	return r
 }
 
-// Admit promises so many bytes to a transaction, if there is room. Otherwise it
+// Admit promises that many bytes to a transaction, if there is room. Otherwise it
 // waits for as long as background jobs may free some, a second at most, and until
 // ctx is done. The caller holds no lock, and calls Taken when the bytes are on the
 // disk or the transaction has failed.
@@ -126,7 +126,7 @@ func (r *Reserve) Admit(ctx context.Context, bytes int64) error {
 		r.free.Load(), r.reserve.Load(), bytes, vfs.ErrNoSpace)
 }
 
-// Taken ends a promise of so many bytes.
+// Taken ends a promise of that many bytes.
 func (r *Reserve) Taken(bytes int64) { r.promised.Add(-bytes) }
 
 // Yield makes a delete-only transaction wait for background jobs while little is free:
@@ -146,7 +146,7 @@ func (r *Reserve) Yield(ctx context.Context) error {
 	return nil
 }
 
-// promise looks how much is left, and promises so many bytes if that is enough.
+// promise checks how much is left, and promises that many bytes if it is enough.
 func (r *Reserve) promise(bytes int64) bool {
 	r.looking.Lock()
 	defer r.looking.Unlock()

@@ -7,7 +7,7 @@ import "github.com/stoatdb/stoat/internal/tree"
 const pagesShare = 1.0 / 4
 
 // PagesBudget returns how many bytes of mapped pages the memory budget allows,
-// when the readers of files take so many bytes beside them.
+// when the readers of files take that many bytes beside them.
 func (s *Store) PagesBudget(readers int64) int64 {
 	b := s.o.MemoryBudget
 	left := b - s.MemtableBytes() - s.obsolete.memtableBytes.Load() - s.Memory.Kept() - readers

@@ -95,10 +95,10 @@ func (t *Throttle) NoteDebt(debt int64) { t.debt.Store(debt) }
 // Debt returns how far compaction was behind after the last edit, in bytes.
 func (t *Throttle) Debt() int64 { return t.debt.Load() }
 
-// Admit returns nil when a group may write about so many bytes. That is when there is memory,
-// and what was written before is paid for or the longest wait for so many bytes is over. When
-// ctx is done before that, it returns the error of ctx. The caller leads a group and holds no
-// lock.
+// Admit returns nil when a group may write about that many bytes. There must be memory. What
+// was written before must be paid for, or the longest wait for that many bytes be over.
+// When ctx is done before that, Admit returns the error of ctx. The caller leads a group
+// and holds no lock.
 func (t *Throttle) Admit(ctx context.Context, bytes int64) error {
 	started := time.Now()
 	if !t.WouldWait(bytes) {
@@ -116,8 +116,8 @@ func (t *Throttle) Admit(ctx context.Context, bytes int64) error {
 // WouldWait reports whether Admit would wait.
 func (t *Throttle) WouldWait(bytes int64) bool { return t.owed() >= waitMin || t.Full(bytes) }
 
-// AdmitApart charges for so many bytes of a transaction that go to value files. Then it waits
-// until what was written before is paid for, but no longer than for a group of so many bytes.
+// AdmitApart charges for the bytes of a transaction that go to value files. Then it waits
+// until what was written before is paid for, but no longer than for a group of that many bytes.
 // The transaction waits here, before it can hold up a group. When ctx is done before the end
 // of the wait, AdmitApart charges nothing, and the transaction must fail. The caller holds no
 // lock.
@@ -140,7 +140,7 @@ func (t *Throttle) AdmitApart(ctx context.Context, bytes int64) error {
 	return err
 }
 
-// Charge makes later groups pay for one of so many bytes. The caller holds build.
+// Charge makes later groups pay for one of that many bytes. The caller holds build.
 func (t *Throttle) Charge(bytes int64) {
 	if ns := t.pace() * bytes >> 10; ns != 0 {
 		t.owe(ns)
@@ -178,7 +178,7 @@ func (t *Throttle) owed() time.Duration {
 	return 0
 }
 
-// sleep sleeps, as long as it may before so many bytes are written. It ends as soon as
+// sleep sleeps, as long as it may before that many bytes are written. It ends as soon as
 // everything is paid for: jobs may catch up meanwhile.
 func (t *Throttle) sleep(ctx context.Context, wait time.Duration, bytes int64) error {
 	wait = min(wait, waitMax*time.Duration(1+bytes/waitBytes))
@@ -211,7 +211,7 @@ func paceOf(fill state.Fill, tableMax, ns, flushNs int64) int64 {
 	return ns
 }
 
-// Full reports whether so many bytes would need one memtable too many, or more memory
+// Full reports whether that many bytes would need one memtable too many, or more memory
 // than the permitted memtables take.
 func (t *Throttle) Full(bytes int64) bool { return fullOf(t.o.Fill(), t.MemtableMax(), bytes) }
 
@@ -299,7 +299,7 @@ func (t *Throttle) FlushBegins() {
 	t.flushing = true
 }
 
-// FlushEnded tells waiters how a flush of so many bytes of memtables ended.
+// FlushEnded tells waiters how a flush of that many bytes of memtables ended.
 func (t *Throttle) FlushEnded(bytes int64, took time.Duration, err error) {
 	if err == nil && bytes > 1<<20 {
 		ns := int64(took) / (bytes >> 10)

@@ -130,7 +130,7 @@ func (t TimedBatch) PurgeRange(lo, hi []byte) error {
 	return t.b.write(len(lo)+len(hi), func(tx Txn) error { return tx.At(t.at).PurgeRange(lo, hi) })
 }
 
-// write calls do with the piece that takes a write with so many bytes of key and value.
+// write calls do with the piece that takes a write with that many bytes of key and value.
 func (b Batch) write(bytes int, do func(Txn) error) error {
 	c := b.b
 	if c == nil {

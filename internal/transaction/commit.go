@@ -18,7 +18,7 @@ const (
 	Buffered
 )
 
-// sampleBuffered: of so many commits that do not wait for the device, one is
+// sampleBuffered: one of sampleBuffered commits that do not wait for the device is
 // measured. Reading the clock twice takes a tenth of the time of such a commit.
 const sampleBuffered = 16
 

@@ -123,7 +123,7 @@ func (u *update) commit(tx Txn) error {
 	return err
 }
 
-// await waits until the update may run again, after so many runs.
+// await waits until the update may run again, after that many runs.
 func (u *update) await(failed int) error {
 	if u.lost != nil {
 		u.e.hot.Store(hotFor)

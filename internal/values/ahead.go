@@ -100,7 +100,7 @@ func (a *Ahead) LoadScan(fetch int) (missing int) { return a.loadScan(fetch, pro
 // processors returns on how many processors goroutines run.
 func processors() int { return runtime.GOMAXPROCS(0) }
 
-// loadScan is LoadScan on a machine with so many processors.
+// loadScan is LoadScan on a machine with that many processors.
 func (a *Ahead) loadScan(fetch int, processors func() int) (missing int) {
 	missing = a.lookUp()
 	if fetch <= 0 {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// readaheadMin and readaheadMax are how many bytes a readahead may be before the scan, in
+	// readaheadMin and readaheadMax are how many bytes a readahead may be ahead of the scan, in
 	// all files together. It begins with the least, and doubles it at each start. It reads
 	// each file in pieces of fetchAhead, so it may read more than it verifies.
 	readaheadMin = 1 << 20
@@ -65,7 +65,7 @@ type readahead struct {
 type course struct {
 	lanes  [laneCount]lane
 	rounds int
-	ahead  int64 // how far before the scan the goroutine may be
+	ahead  int64 // how far ahead of the scan the goroutine may be, in bytes
 	turn   int   // the lane that had the last turn
 }
 

@@ -50,7 +50,7 @@ func (a *Activity) quiet() time.Duration {
 // fall. That is 0 when the database is idle.
 func (a *Activity) Load() (now Load, falls time.Duration) { return loadOf(a.quiet()) }
 
-// loadOf returns the load after so much time without a commit.
+// loadOf returns the load after that much time without a commit.
 func loadOf(quiet time.Duration) (now Load, falls time.Duration) {
 	switch {
 	case quiet < pauseAfter:

@@ -74,7 +74,7 @@ func (e *Executor) Go(job func()) {
 	go job()
 }
 
-// Width returns the number of parts of a job that could use at most so many.
+// Width returns the number of parts of a job that could use at most that many.
 func (e *Executor) Width(most int) int {
 	if e.Manual {
 		return 1

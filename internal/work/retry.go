@@ -14,7 +14,7 @@ const (
 	pauseMost  = 50 * time.Millisecond
 )
 
-// Pause returns how long to wait after so many failed attempts, by a random number. It
+// Pause returns how long to wait after that many failed attempts, by a random number. It
 // draws evenly from nothing to a bound that doubles, so transactions that met once do not
 // meet again.
 func Pause(failed int, random uint64) time.Duration {
