@@ -53,6 +53,9 @@ type actor struct {
 
 	s    *schedule
 	pend *pendingCommit // what it is committing
+	// installs says that it has reached work.PointInstall, and takes the lock that is held
+	// at work.PointEdited before any other point but work.PointStated.
+	installs bool
 }
 
 // Points between the calls of actors.
@@ -104,6 +107,7 @@ func (s *schedule) at(p work.Point) {
 	if p == work.PointApplied && s.applied != nil {
 		s.applied(a)
 	}
+	a.installs = p == work.PointInstall || a.installs && p == work.PointStated
 	if a.at = p; !s.skipped[p] || s.blocked(a) {
 		a.park(p)
 	}
@@ -112,6 +116,7 @@ func (s *schedule) at(p work.Point) {
 // stop is a point between calls of the actor. It returns an error when the actor must
 // end without another look at what the schedule knows.
 func (a *actor) stop(p work.Point) error {
+	a.installs = false
 	a.park(p)
 	return a.gone()
 }

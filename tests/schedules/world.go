@@ -171,10 +171,10 @@ func (w *scheduleWorld) isBlocked(a *actor) bool {
 	if p := a.pend; p != nil && p.seq == 0 && a.at != work.PointApplied && w.leaders() >= leadersMax {
 		return true // its commit would wait for another one
 	}
-	switch a.at {
-	case work.PointInstall:
+	switch {
+	case a.installs:
 		return slices.ContainsFunc(w.actors, func(o *actor) bool { return o.at == work.PointEdited })
-	case work.PointApplied:
+	case a.at == work.PointApplied:
 		return len(w.order) > 0 && w.order[0] != a // groups are published in order
 	}
 	return false
