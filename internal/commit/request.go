@@ -97,7 +97,7 @@ func (w *WriteSet) admitted() error {
 	return nil
 }
 
-// LapsesAt makes the commit a conflict from a time on, in milliseconds of Unix time: a value
+// LapsesAt makes the commit a conflict from a time on, in milliseconds of Unix time. A value
 // expires then that the transaction has read and made a part of its writes.
 func (w *WriteSet) LapsesAt(ms uint64) {
 	if w.lapse == 0 || ms < w.lapse {
