@@ -119,7 +119,7 @@ func (c *Committer) proveRecovered() error {
 // SyncLog makes everything durable that was committed before the call. A change that only the
 // manifest has calls it first: a power cut must not keep the change and take an earlier commit.
 func (c *Committer) SyncLog() error {
-	if err := c.Failed(); err != nil {
+	if err := c.Failed(); err != nil || mutant.On(mutant.EditOvertakes) {
 		return err
 	}
 	c.build.Lock()

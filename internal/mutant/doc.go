@@ -175,6 +175,9 @@ const (
 	NoHeaderSync Name = "no-header-sync"
 	// NoManifestSync: a manifest edit is acknowledged without a sync.
 	NoManifestSync Name = "no-manifest-sync"
+	// EditOvertakes: the drop of a keyspace and a discard point are durable before the commits
+	// before them.
+	EditOvertakes Name = "edit-overtakes"
 	// RetrySync: a failed sync is retried, and the retry is believed.
 	RetrySync Name = "retry-sync"
 	// NoPoison: commits continue after a failed write or sync.
@@ -447,7 +450,7 @@ var Names = []Name{
 	FilterLosesMeta, CombineReversed, CombineLosesOne, JoinLosesOne, ForgetDefaultTTL,
 	FoldVisible, FoldTwice, StaleSteps, BlindOwnMerge,
 	ExpiryOffByOne,
-	NoSync, NoDirSync, NoRotationSync, SyncOvertakes, ClaimsEarly, CarryLosesSegments, SyncAheadTooFar, SyncAheadFails, PrivateWindow, NoHeaderSync, NoManifestSync, RetrySync, NoPoison,
+	NoSync, NoDirSync, NoRotationSync, SyncOvertakes, ClaimsEarly, CarryLosesSegments, SyncAheadTooFar, SyncAheadFails, PrivateWindow, NoHeaderSync, NoManifestSync, EditOvertakes, RetrySync, NoPoison,
 	NoChecksum, IgnoreSalt, IgnoreDurableMark, SalvageNoSum, SalvageToDamage,
 	RepairUncounted, RepairLosesLast, RepairShiftsTwice, NoMark,
 	PartialTxn, NoCarry, NoCarrySync, IgnoreSeal, IgnoreUnreferenced,

@@ -3,6 +3,7 @@ package mixture
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 
 	"github.com/stoatdb/stoat"
@@ -25,21 +26,23 @@ func (r *run) moment() moment {
 	return m
 }
 
-// A diskCopy is a copy of the disk before one call of the file system.
+// A diskCopy is a copy of the disk before one call of the file system. Each call has the same
+// chance to be that one, however many there are.
 type diskCopy struct {
 	sync.Mutex
-	at    int // the number of that call, from 1 on
-	calls int // how many calls there were
-	call  string
-	disk  *memfs.FS // nil without so many calls
+	rng   *rand.Rand
+	calls int       // how many calls there were
+	at    int       // the number of the call before which the copy was made, from 1 on
+	call  string    // that call
+	disk  *memfs.FS // nil without a call
 }
 
 // take is a hook of a disk.
 func (c *diskCopy) take(disk *memfs.FS, call vfs.Op) {
 	c.Lock()
 	defer c.Unlock()
-	if c.calls++; c.calls == c.at {
-		c.disk, c.call = disk.Clone(), call.String()
+	if c.calls++; c.rng.IntN(c.calls) == 0 {
+		c.disk, c.at, c.call = disk.Clone(), c.calls, call.String()
 	}
 }
 
@@ -47,7 +50,7 @@ func (c *diskCopy) take(disk *memfs.FS, call vfs.Op) {
 // What the operation changes may be there or not, but all that was durable before must be.
 func (r *run) interrupt(do func() error) error {
 	before := r.moment()
-	c := &diskCopy{at: 1 + r.rng.IntN(1<<r.rng.IntN(9))}
+	c := &diskCopy{rng: rand.New(rand.NewPCG(r.rng.Uint64(), 0))}
 	disk := r.fs
 	disk.SetHook(func(call vfs.Op) { c.take(disk, call) })
 	err := do()
@@ -56,7 +59,7 @@ func (r *run) interrupt(do func() error) error {
 		return err
 	}
 	r.work[interrupted]++
-	r.note("  power cut before call %d, %s", c.at, c.call)
+	r.note("  power cut before call %d of %d, %s", c.at, c.calls, c.call)
 	if err := r.compareInterrupted(testkit.RandomCut(r.rng)(c.disk), before); err != nil {
 		return fmt.Errorf("after a power cut before call %d, %s: %w", c.at, c.call, err)
 	}

@@ -17,6 +17,7 @@ import (
 	followtest "github.com/stoatdb/stoat/tests/follow"
 	isolationtest "github.com/stoatdb/stoat/tests/isolation"
 	"github.com/stoatdb/stoat/tests/kill"
+	"github.com/stoatdb/stoat/tests/mixture"
 	modeltest "github.com/stoatdb/stoat/tests/model"
 	readstest "github.com/stoatdb/stoat/tests/reads"
 	"github.com/stoatdb/stoat/tests/schedules"
@@ -98,6 +99,12 @@ func harnesses(t *testing.T) []hunt.Harness {
 		}, Asked: true},
 		{Name: hunt.Processes, Asked: true, Run: func(seed uint64, scale int) error {
 			return testkit.Times(scale, func(i int) error { return kill.RunLeft(seed + uint64(i)) })
+		}},
+		{Name: hunt.Mixture, Asked: true, Run: func(seed uint64, scale int) error {
+			return testkit.Times(10*scale, func(i int) error {
+				_, err := mixture.RunLife(seed<<16 + uint64(i))
+				return err
+			})
 		}},
 		{Name: hunt.Reads, Asked: true, Run: func(seed uint64, scale int) error {
 			return testkit.Times(2*scale, func(i int) error {

@@ -57,6 +57,7 @@ const (
 	Crowds    = "crowded memory"
 	Reads     = "reads"
 	Processes = "ends of processes"
+	Mixture   = "mixture"
 	// Resurrection is the harness that must see a deleted key again.
 	Resurrection = "resurrected keys"
 )
@@ -163,6 +164,8 @@ var onlyBy = map[mutant.Name]string{
 	mutant.HintTrusted: Crowds,
 
 	mutant.PrivateWindow: Processes,
+
+	mutant.EditOvertakes: Mixture,
 
 	mutant.StreamBorderTwice:    Reads,
 	mutant.StreamBeforeDeletion: Reads,
