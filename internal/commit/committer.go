@@ -23,9 +23,13 @@ import (
 )
 
 const (
-	// groupsMax is the number of groups that may be on their way to the device at once.
-	// Two keep it busy: one is being synced while the next is built and written.
+	// groupsMax is the number of groups that may be on their way at once. One is being synced,
+	// or its members are being told, while the next is built and written.
 	groupsMax = 2
+	// besideBytes is about how many bytes of requests take as long to build and to write as a
+	// sync takes. A smaller group waits for the end of a sync: it would grow meanwhile, and two
+	// syncs at once take nearly as long as one after the other.
+	besideBytes = 64 << 10
 	// groupBytes is about the number of bytes that one group writes at most, so that no
 	// member waits long for the others.
 	groupBytes = 4 << 20
@@ -94,7 +98,10 @@ type Committer struct {
 	queue   []*Request
 	bytes   int64 // of the queue
 	leaders int
-	size    int // members of the group that was taken last
+	size    int  // members of the group that was taken last
+	syncing bool // that group has a sync
+	// beside is besideBytes. It is 0 if an executor lets all groups overlap.
+	beside int64
 	// expected is how many requests there were in that group and in the queue when it
 	// ended. Most of them come back.
 	expected int
@@ -118,7 +125,10 @@ type Counts struct {
 
 // New returns a committer. Bind must be called before it is used.
 func New(o Options) *Committer {
-	c := &Committer{o: o, store: o.Store, ingesting: work.NewLock[lock.Ingesting]()}
+	c := &Committer{o: o, store: o.Store, ingesting: work.NewLock[lock.Ingesting](), beside: besideBytes}
+	if o.Executor != nil && o.Executor.Overlap {
+		c.beside = 0
+	}
 	c.idle.L, c.shorter.L = &c.mu, &c.mu
 	c.dozing.Store(true) // the first commit wakes the flusher
 	return c
@@ -300,7 +310,7 @@ func (c *Committer) enqueueLocked(r *Request) (lead bool, err error) {
 // worthLeadingLocked reports whether the queue should become a group now. It should if no
 // group is in flight. Beside a group in flight, it should have at least half as many
 // requests. Otherwise the first of many committers to come back would take the second
-// place in flight for itself alone.
+// place in flight for itself alone. Beside a sync, the queue should also have besideBytes.
 //
 // A queue with applied requests waits until no group is in flight. Those requests come
 // from updates that take turns, and one group of all of them takes less time than two. The
@@ -312,7 +322,7 @@ func (c *Committer) worthLeadingLocked() bool {
 	case groupsMax:
 		return false
 	}
-	return c.early == 0 && 2*len(c.queue) >= c.size
+	return c.early == 0 && 2*len(c.queue) >= c.size && (!c.syncing || c.bytes >= c.beside)
 }
 
 // withdraw takes r out of the queue if it is still there and does not lead.

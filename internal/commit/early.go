@@ -2,24 +2,13 @@ package commit
 
 import (
 	"context"
-	"runtime"
-	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/mutant"
 )
 
-const (
-	// earlyBytes is the size in bytes up to which a request is applied before its group.
-	earlyBytes = 64 << 10
-	// A leader waits for one more request for at most the time of a sync divided by
-	// gatherQuiet. It waits for all of them for at most the time of a sync divided by
-	// gatherMost. A longer wait costs more than the sync that it may save. gatherLooks is
-	// how often the leader looks at most.
-	gatherQuiet = 4
-	gatherMost  = 1
-	gatherLooks = 2000
-)
+// earlyBytes is the size in bytes up to which a request is applied before its group.
+const earlyBytes = 64 << 10
 
 // SubmitEarly is Submit for an update that others wait for. It applies the request at
 // once, instead of with its group. So the next update can read the writes while they are on
@@ -148,32 +137,4 @@ func (c *Committer) AwaitVisible(ctx context.Context, seq base.SeqNum) error {
 		return nil
 	}
 	return err
-}
-
-// gather gives the updates that take turns a moment to be applied, before the leader takes
-// them as one group. While the queue has applied requests, one group at a time is on its
-// way. So the members of the last group are about to come back.
-func (c *Committer) gather() {
-	sync := time.Duration(c.lastSync.Load())
-	started := time.Now()
-	grown, most := started, 0
-	for range gatherLooks {
-		early, n, expected := c.gathered()
-		now := time.Now()
-		if n > most {
-			grown, most = now, n
-		}
-		if !early || n >= expected || now.Sub(grown) > sync/gatherQuiet || now.Sub(started) > sync/gatherMost {
-			return
-		}
-		runtime.Gosched()
-	}
-}
-
-// gathered returns whether the queue has applied requests, how many requests it has, and
-// how many it is expected to get. The updates that take turns will come into the queue, too.
-func (c *Committer) gathered() (early bool, n, expected int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.early > 0, len(c.queue), max(c.expected, len(c.queue)+c.Line.Len())
 }

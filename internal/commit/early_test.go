@@ -7,7 +7,6 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/throttle"
-	"github.com/stoatdb/stoat/internal/turns"
 )
 
 // A commit that leads, or that another leader calls upon to lead meanwhile, is refused
@@ -47,35 +46,5 @@ func TestEarly_ARefusedCommitPassesTheLeadOn(t *testing.T) {
 				called, len(r.ready), len(other.ready), c.leaders)
 		}
 		c.FreeWriteSet(w)
-	}
-}
-
-// The updates of a queue take turns, and most of them are not in the queue of commits yet.
-// Without a wait for them, each small group makes the next one small.
-func TestEarly_ALeaderExpectsTheUpdatesThatTakeTurns(t *testing.T) {
-	t.Parallel()
-	const turn = 3
-	store := newStore()
-	defer store.Abandon()
-	c := New(Options{Store: store, MemtableSize: storeMemtable})
-	c.queue, c.early, c.size = []*Request{SyncRequest()}, 1, 1
-	if c.awaitsOthers() {
-		t.Error("waits, although no update takes turns")
-	}
-	var places [turn]turns.Place
-	for i := range places {
-		c.Line.Join(&places[i], turns.Claim{})
-	}
-	if !c.awaitsOthers() {
-		t.Errorf("does not wait for %d updates", turn)
-	}
-	if _, n, expected := c.gathered(); expected != n+turn {
-		t.Errorf("has %d requests, expects %d, want %d", n, expected, n+turn)
-	}
-	for i := range places {
-		places[i].Leave()
-	}
-	if _, n, expected := c.gathered(); expected != n {
-		t.Errorf("has %d requests, expects %d after all updates have left", n, expected)
 	}
 }

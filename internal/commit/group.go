@@ -33,8 +33,6 @@ type group struct {
 // too, when ctx is done before there was memory.
 func (c *Committer) lead(ctx context.Context, own *Request) bool {
 	if c.awaitsOthers() {
-		// Let the waiters that the last group woke join this one, and share its sync.
-		runtime.Gosched()
 		c.gather()
 	}
 	g := c.begin(ctx, own)
@@ -210,16 +208,6 @@ func (c *Committer) nextBytesLocked() int64 {
 	return max(c.queue[0].waiting, groupBytes)
 }
 
-// awaitsOthers reports whether a leader lets other requests join before it takes the queue.
-// It does so if the last group had many members, and this one waits for the device. Without
-// a sync, the leader would only lose its processor, for ten milliseconds beside busy
-// goroutines.
-func (c *Committer) awaitsOthers() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return (c.size > 1 || c.Line.Len() > 0) && slices.ContainsFunc(c.queue, (*Request).Sync)
-}
-
 // take makes a group of the queue, which is to fail with refused if that is not
 // nil. It returns nil when there is no memory for the group. The groups that were
 // admitted before have taken theirs, since the caller holds build.
@@ -246,7 +234,7 @@ func (c *Committer) take(refused error) *group {
 		g.members = append(g.members, r)
 	}
 	if len(g.members) > 0 {
-		c.size = len(g.members)
+		c.size, c.syncing = len(g.members), slices.ContainsFunc(g.members, (*Request).Sync)
 	}
 	clear(c.queue[len(rest):])
 	c.queue, c.early = rest, 0

@@ -15,6 +15,9 @@ type Executor struct {
 	// StepBytes is about how many bytes one collection copies at most; 0 leaves that
 	// to the collector. A test with little garbage sets it to have files left over.
 	StepBytes int64
+	// Overlap lets a small group of commits begin beside the sync of another one, as large
+	// groups do.
+	Overlap bool
 	// Reach, if it is set, is called at the points of each job. It returns when
 	// the job may go on.
 	Reach func(Point)

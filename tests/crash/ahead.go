@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/inside"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
@@ -41,7 +43,7 @@ type aheadRun struct {
 	disk *memfs.FS
 	fs   *faultfs.FS
 	lane *laneFS
-	db   *stoat.DB
+	db   *inside.DB
 	sets int
 }
 
@@ -50,7 +52,7 @@ func newAheadRun() (r *aheadRun, err error) {
 	r = &aheadRun{disk: memfs.New()}
 	r.fs = faultfs.New(r.disk)
 	r.lane = &laneFS{FS: r.fs, synced: func(_ string, sync func() error) error { return sync() }}
-	r.db, err = stoat.Open(testkit.Dir, &stoat.Options{FS: r.lane, MemtableSize: 1 << 20})
+	r.db, err = inside.Open(testkit.Dir, &stoat.Options{FS: r.lane, MemtableSize: 1 << 20}, work.Executor{Overlap: true})
 	return r, err
 }
 
@@ -151,8 +153,11 @@ func besideAhead() error {
 			testkit.Raise(&acked, version)
 			failed.Set(err)
 		}()
+		deadline := time.Now().Add(time.Minute)
 		for failed.Get() == nil && (r.db.Stats().Log.BytesWritten == written || i == 0 && r.lane.syncs.Load() < 2) {
-			runtime.Gosched()
+			if runtime.Gosched(); time.Now().After(deadline) {
+				failed.Set(fmt.Errorf("durable commit %d does not come to its sync", i+1))
+			}
 		}
 	}
 	close(held[0])

@@ -140,7 +140,7 @@ func (w *scheduleWorld) open(floor uint64) (err error) {
 	w.opts.FS = w.fs
 	w.opts.Compression = []stoat.Compression{stoat.CompressionNone, stoat.CompressionFast, stoat.CompressionSmall}[w.openings%3]
 	w.openings++
-	if w.db, err = inside.Open(scheduleDir, &w.opts, work.Executor{Manual: true, StepBytes: 1, Reach: w.schedule.at}); err != nil {
+	if w.db, err = inside.Open(scheduleDir, &w.opts, work.Executor{Manual: true, StepBytes: 1, Overlap: true, Reach: w.schedule.at}); err != nil {
 		return err
 	}
 	w.live = collect.LiveSet{}
