@@ -60,7 +60,7 @@ const (
 	loadReason   = "Log, flush and collection write two to three bytes for each user byte, through the page cache. The limits name what the device takes that way, and directly."
 	commitReason = "One goroutine waits for one sync of a log that was written ahead, which takes nearly all of the time. Peers append to a file; the limits name both. " +
 		"After its first flushes Pebble overwrites old log files instead, as here. In a small run with 16 goroutines it made 1.4 times as many commits after them as before. " +
-		"With 16 and 64 goroutines, two processors make the groups while the device syncs. The figures of decision 0039 have the experiments that gained nothing. " +
+		"With 16 goroutines, one sync serves all of them (decision 0048). With 64, two processors make the groups while the device syncs. The figures of decision 0039 have the experiments that gained nothing. " +
 		"These are one direct write in place of write and sync, three groups in flight, and write-back that starts before the sync."
 	counterReason   = "While updates of one key take turns, one group is in flight, so the sync bounds the rate. bbolt's Batch does the same with one transaction for all. The figures of decision 0039 have the experiments."
 	mixedRateReason = "Puts wait for processors. In two fifths of the time a background job waits for the disk. Meanwhile it keeps its processor of the Go scheduler, so a quarter of both processors is idle. " +
