@@ -112,8 +112,8 @@ func standing(tables []Table, lines []behindLine) string {
 			slight++
 		}
 	}
-	return fmt.Sprintf("Of %d rows that compare stoat with a peer, stoat is not first in %d. In %d of these the difference may be noise: "+
-		"its interval includes equality, or there are too few repeats for one and it is less than a tenth.", compared, len(lines), slight)
+	return fmt.Sprintf("Of %d rows that compare stoat with a peer, stoat is not first in %d. In %d of these the difference may be noise. "+
+		"Its interval includes equality, or there are too few repeats for an interval and it is less than a tenth.", compared, len(lines), slight)
 }
 
 // oursOf returns our cell of a line.
