@@ -220,6 +220,7 @@ func TestMerge_ManyOperandsOfOneKeyTakeLittleMemory(t *testing.T) {
 	t.Parallel()
 	const operands, most = 5000, 8 << 20
 	type writer interface {
+		DeleteRange(lo, hi []byte) error
 		Merge(key, operand []byte) error
 		Commit(opts ...stoat.CommitOption) error
 	}
@@ -237,7 +238,9 @@ func TestMerge_ManyOperandsOfOneKeyTakeLittleMemory(t *testing.T) {
 		db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) {
 			o.MergeFunction, o.MergeFunctions = c.f.Name(), []stoat.MergeFunction{c.f}
 		})
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("deleted"), nil) }))
 		w := c.begin(db)
+		testkit.Must(t, w.DeleteRange([]byte("d"), []byte("e")))
 		for range operands {
 			testkit.Must(t, w.Merge([]byte("k"), []byte("operand ")))
 		}
@@ -249,6 +252,9 @@ func TestMerge_ManyOperandsOfOneKeyTakeLittleMemory(t *testing.T) {
 			v, err := tx.Get([]byte("k"))
 			if string(v) != strings.Repeat("operand ", operands) {
 				t.Errorf("%s: the value has %d bytes", name, len(v))
+			}
+			if has, err := tx.Has([]byte("deleted")); has || err != nil {
+				t.Errorf("%s: a key of a deleted range: %t, %v", name, has, err)
 			}
 			return err
 		}))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -302,23 +301,6 @@ func TestStep_VariantSkipsDataThatItTreatsLikeThePlainStore(t *testing.T) {
 		got := r.Record.Record.Results
 		if len(got) != 1 || got[0].Status != workload.Skipped || !strings.Contains(got[0].Detail, want) {
 			t.Errorf("%s: results %+v, want one skipped: %s", only, got, want)
-		}
-	}
-}
-
-func TestChild_HasOneArenaUnderAMemoryLimit(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("the program is a script of the shell")
-	}
-	t.Setenv("MALLOC_ARENA_MAX", "")
-	program := filepath.Join(t.TempDir(), "program")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho \"{\\\"detail\\\": \\\"arenas $MALLOC_ARENA_MAX\\\"}\" > \"$3\"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for group, want := range map[string]string{"": "arenas ", "/sys/fs/cgroup/memory/some": "arenas 1"} {
-		result, err := RunJob(context.Background(), program, t.TempDir(), workload.Job{MemoryGroup: group}, time.Minute)
-		if err != nil || result.Detail != want {
-			t.Errorf("in the group %q: %q, %v, want %q", group, result.Detail, err, want)
 		}
 	}
 }
