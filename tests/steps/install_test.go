@@ -181,3 +181,33 @@ func setValue(t *testing.T, db *inside.DB, key, value string) {
 	t.Helper()
 	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte(key), []byte(value)) }))
 }
+
+// Another job may close files that are not read any more. A table that is loaded must stay.
+func TestInstall_FilesStayOpenWhileNewTablesAreLoaded(t *testing.T) {
+	t.Parallel()
+	disk := faultfs.New(memfs.New())
+	db := openStillOn(t, disk)
+	db.Engine.Governor.OpenMax = 0
+	loads := 0
+	disk.Observe(func(op vfs.Op) {
+		if op.Category != vfs.CatTable || op.Kind != vfs.OpPopulate {
+			return
+		}
+		if openReaders(db) == 0 {
+			return // it is still being opened
+		}
+		loads++
+		mustRound(t, db, false)
+		db.Engine.Store.Sweep()
+		if db.Engine.Store.Retired() == 0 {
+			t.Error("a file was closed while it was loaded")
+		}
+	})
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("k"), make([]byte, 100)) }))
+	mustFlush(t, db)
+	disk.Observe(nil)
+	if loads == 0 {
+		t.Error("no table was loaded")
+	}
+	testkit.Must(t, db.Close())
+}
