@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"slices"
 	"time"
 
@@ -311,6 +312,7 @@ func (f *Follower) applyLocked(encoded []byte) error {
 	}
 	if mutant.On(mutant.FollowHalf) && !f.private {
 		f.store.SetVisible(seq)
+		runtime.Gosched() // so that a reader looks at this half
 	}
 	err = payload.Decode(encoded, func(h payload.Header) error {
 		f.store.RestoreClock(h.TimeMs)
