@@ -305,13 +305,10 @@ func One(t *testing.T, harnesses []Harness) {
 	seed := dose.Seed(t)
 	only := onlyBy[mutant.Name(name)]
 	restore, rounds := func() int64 { return 1 }, 1
-	if name != "" {
-		restore, rounds = mutant.Enable(mutant.Name(name)), 3
+	if name != "" { // each round is twice the last, and few mutants live for three
+		restore, rounds = mutant.Enable(mutant.Name(name)), 6
 	}
-	switch only { // they are quick, and some mutants need a rare one
-	case Schedules:
-		rounds = 6
-	case Isolation:
+	if only == Isolation { // its rounds are quick, and some mutants need a rare one
 		rounds = 9
 	}
 	for round := range rounds {
