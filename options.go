@@ -60,8 +60,9 @@ type Options struct {
 	// their values to the log first.
 	//
 	// Values that a commit wrote straight to value files lie there in the order of
-	// the commits. Those of 4 KiB and more stay in that order until DB.Compact,
-	// which orders values of up to 64 KiB by their keys.
+	// the commits. Those of 4 KiB and more stay in that order until DB.Compact. Where
+	// iterators read them several times, a database at rest orders them itself. Both
+	// order values of up to 64 KiB by their keys.
 	LargeValueThreshold int64
 
 	// Compression says how the database compresses values. It always stores keys

@@ -21,6 +21,11 @@ type Gathering struct {
 	// RecordMax is the maximum mean record size in bytes. Longer values stay where
 	// they are: reading one takes one read anywhere.
 	RecordMax uint64
+	// Scanned reports whether iterators read a table so much that ScannedShare and
+	// ScannedRecordMax count for it, if they allow more. nil means that none is.
+	Scanned          func(t *manifest.Table) bool
+	ScannedShare     float64
+	ScannedRecordMax uint64
 	// Bytes is the approximate number of bytes of values that one plan moves. A plan moves
 	// fewer if their tables are larger than the inputs of other merges.
 	Bytes uint64
@@ -28,9 +33,14 @@ type Gathering struct {
 
 // scattered reports whether the values of t are worth gathering.
 func (g *Gathering) scattered(t *manifest.Table) bool {
-	return t.Pointers >= max(2, g.PointersMin) &&
-		float64(t.Jumps) >= g.Share*float64(t.Pointers) &&
-		t.Referred() <= g.RecordMax*t.Pointers
+	if t.Pointers < max(2, g.PointersMin) {
+		return false
+	}
+	beyond := func(share float64, recordMax uint64) bool {
+		return float64(t.Jumps) >= share*float64(t.Pointers) && t.Referred() <= recordMax*t.Pointers
+	}
+	return beyond(g.Share, g.RecordMax) ||
+		g.Scanned != nil && beyond(g.ScannedShare, g.ScannedRecordMax) && g.Scanned(t)
 }
 
 // bringsTogether reports whether a gathering of t reads from more files than it writes. It

@@ -52,6 +52,38 @@ func TestPickGathering_TakesTheFirstScatteredTables(t *testing.T) {
 	}
 }
 
+func TestPickGathering_TakesLessScatteredAndLongerValuesOfScannedTables(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name           string
+		jumps, bytes   uint64 // of a hundred pointers
+		scanned, asked bool
+		want           bool
+	}{
+		{"scattered, not scanned", 99, 100_000, false, true, true},
+		{"scattered, and no iterator is counted", 99, 100_000, false, false, true},
+		{"less scattered, scanned", 90, 100_000, true, true, true},
+		{"less scattered, not scanned", 90, 100_000, false, true, false},
+		{"less scattered, and no iterator is counted", 90, 100_000, true, false, false},
+		{"nearly in order, scanned", 89, 100_000, true, true, false},
+		{"long values, scanned", 99, 2_000_000, true, true, true},
+		{"long values, not scanned", 99, 2_000_000, false, true, false},
+		{"longer values, scanned", 99, 2_000_100, true, true, false},
+	} {
+		m := &manifest.Table{Num: 1, Level: last, Size: 1000, Smallest: []byte("a"), Largest: []byte("b"), Entries: 100,
+			Pointers: 100, Jumps: c.jumps, Values: []manifest.ValueRef{{File: 9, Bytes: c.bytes}}}
+		var v manifest.Version
+		v.Levels[last] = []*manifest.Table{m}
+		g := Gathering{Share: 0.99, PointersMin: 64, RecordMax: 4000, ScannedShare: 0.9, ScannedRecordMax: 20_000, Bytes: 1 << 30}
+		if c.asked {
+			g.Scanned = func(t *manifest.Table) bool { return t == m && c.scanned }
+		}
+		if _, due := PickGathering(&v, Shape{}, g); due != c.want {
+			t.Errorf("%s: due %t, want %t", c.name, due, c.want)
+		}
+	}
+}
+
 // A gathering that ends early, because a commit arrives, reads the rest of its tables all the
 // same, while no other merge can run. What it has done is lost if the database is closed.
 func TestPickGathering_ReadsNoMoreThanAnotherMerge(t *testing.T) {

@@ -229,6 +229,7 @@ func (e *Engine) assembleCalls(s manifest.State) {
 func (e *Engine) mappedFiles(closed func() bool) *tree.Files {
 	o := e.Unmapped
 	o.MappedOnly, o.Used, o.Cache, o.KeepsValues = true, e.Workers.Governor.Wake, e.Decoded, e.o.Follows
+	o.Scanned = e.Workers.Compactor.Wake
 	o.Closed = func() error {
 		if closed() {
 			return base.ErrClosed

@@ -13,22 +13,25 @@ import (
 // files. A gathering is a merge of tables of the last level that also writes their
 // values anew, one after the other. What it leaves behind in the old files is
 // garbage like any other. It runs when no commit arrives, and ends early when one
-// does. See decision 0017.
+// does. See decisions 0017 and 0049.
 
 const (
 	// gatherShare is Gathering.Share: the share of jumps, from 0 to 1, from which values
 	// are gathered. Values that lie mixed evenly in a hundred files have it. Then nine
 	// tenths of them or more were written since they last lay in order.
 	gatherShare = 0.99
+	// gatherShareScanned is the same for a table that iterators read much: two thirds of the
+	// values or more were written since they last lay in order.
+	gatherShareScanned = 0.9
 	// gatherShareManual is the same for a caller that wants a database as fast as it
 	// can be.
 	gatherShareManual = 1.0 / 8
 	// gatherRecordMax is the size in bytes from which values are not gathered: values
 	// of a page or longer bring no unwanted neighbours into memory.
 	gatherRecordMax = 4 << 10
-	// gatherRecordMaxManual is the same for a caller: a jump costs about as much as
-	// reading that many bytes.
-	gatherRecordMaxManual = 64 << 10
+	// gatherRecordMaxMost is the same for a caller, and for a table that iterators read much:
+	// a jump costs about as much as reading that many bytes.
+	gatherRecordMaxMost = 64 << 10
 	// gatherSpace is what garbage and the copies of one gathering may take together,
 	// in parts of the live values. The directory holds both copies of what moves until
 	// the old files are collected.
@@ -120,10 +123,13 @@ func gatherRoom(in gatherInputs) (now, later uint64) {
 
 // Gathering returns what is worth gathering.
 func (j *Jobs) Gathering(manual bool) (compact.Gathering, compact.Shape) {
-	g := compact.Gathering{Share: gatherShare, PointersMin: gatherPointersMin, RecordMax: gatherRecordMax}
+	g := compact.Gathering{
+		Share: gatherShare, PointersMin: gatherPointersMin, RecordMax: gatherRecordMax,
+		Scanned: j.store.Files().Scanned, ScannedShare: gatherShareScanned, ScannedRecordMax: gatherRecordMaxMost,
+	}
 	shape := j.Shape(work.Idle, j.store.Horizon())
 	if manual {
-		g.Share, g.RecordMax = gatherShareManual, gatherRecordMaxManual
+		g.Share, g.RecordMax = gatherShareManual, gatherRecordMaxMost
 		shape.Damaged = nil // the caller is to learn of it, or the device gives it by now
 	}
 	return g, shape

@@ -35,6 +35,9 @@ type Options struct {
 	// Used is called when a file is used that was not used in the last round;
 	// see Files.Residents. It must return at once. It may be nil.
 	Used func()
+	// Scanned is called when a table begins to count as scanned; see Files.Scanned. It must
+	// return at once. It may be nil.
+	Scanned func()
 }
 
 // Files holds the readable tables and value files of a database. Its methods are safe
@@ -50,10 +53,7 @@ type Files struct {
 	values map[base.FileNum]*valueHandle // by the number in the file's name
 }
 
-type (
-	tableHandle = handle[table.Reader, *table.Reader]
-	valueHandle = handle[values.Reader, *values.Reader]
-)
+type valueHandle = handle[values.Reader, *values.Reader]
 
 // New returns an empty set.
 func New(opts Options) *Files {
@@ -238,7 +238,7 @@ func (f *Files) openFile(name string, size int64, cat vfs.Category) (vfs.File, e
 func (f *Files) table(m *manifest.Table) *Table {
 	h := f.tables[m.Num]
 	if h == nil {
-		h = new(tableHandle)
+		h = newTableHandle(m)
 		f.tables[m.Num] = h
 	}
 	return &Table{Table: m, tableHandle: h}
@@ -261,17 +261,14 @@ func (f *Files) Drop(tables []base.FileNum) error { return drop(f, f.tables, tab
 // DropValues is Drop for value files, given by the numbers in their file names.
 func (f *Files) DropValues(files []base.FileNum) error { return drop(f, f.values, files) }
 
-func drop[T any, P interface {
-	*T
-	io.Closer
-}](f *Files, handles map[base.FileNum]*handle[T, P], nums []base.FileNum) error {
+func drop[H interface{ close() error }](f *Files, handles map[base.FileNum]H, nums []base.FileNum) error {
 	var errs []error
 	for _, n := range nums {
 		f.mu.Lock()
-		h := handles[n]
+		h, ok := handles[n]
 		delete(handles, n)
 		f.mu.Unlock()
-		if h != nil {
+		if ok {
 			errs = append(errs, h.close())
 		}
 	}

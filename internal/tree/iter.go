@@ -10,13 +10,14 @@ import (
 // implements iter.Source. Init reuses its buffers. An Iter must not be copied while
 // in use.
 type Iter struct {
-	files *Files
-	level *level
-	opts  table.IterOptions
-	since base.SeqNum // skip tables with nothing newer; 0 skips none
-	at    int         // index of the current table, or outside the level
-	in    table.Iter  // over the current table
-	err   error
+	files   *Files
+	level   *level
+	opts    table.IterOptions
+	since   base.SeqNum // skip tables with nothing newer; 0 skips none
+	at      int         // index of the current table, or outside the level
+	in      table.Iter  // over the current table
+	scanned scanCount
+	err     error
 }
 
 var _ iter.Source = (*Iter)(nil)
@@ -108,6 +109,7 @@ func (it *Iter) Fill(b *iter.Batch) error {
 	b.N = 0
 	for it.reads() {
 		if err := it.in.Fill(b); err != nil || b.N > 0 {
+			it.count(b.N)
 			it.err = err
 			return err
 		}
@@ -117,4 +119,11 @@ func (it *Iter) Fill(b *iter.Batch) error {
 		}
 	}
 	return it.err
+}
+
+// count counts entries that were read of the current table. Jobs read Unmapped.
+func (it *Iter) count(n int) {
+	if !it.opts.KeysOnly && !it.opts.Unmapped {
+		it.scanned.add(it.files, it.level.tables[it.at].tableHandle, n)
+	}
 }

@@ -19,16 +19,15 @@ import (
 	"github.com/stoatdb/stoat/internal/work"
 )
 
-// BenchmarkScanOfScatteredValues walks over values of a kilobyte that lie mixed
-// in some files, and over the same values after they were gathered. It does so from
-// memory, and from the device with the system's cache empty and the database just
-// opened. The operation is one key.
+// BenchmarkScanOfScatteredValues walks over values that lie mixed in some files, and over
+// the same values after they were gathered. It does so from memory, and from the device
+// with the system's cache empty and the database just opened. The operation is one key.
 func BenchmarkScanOfScatteredValues(b *testing.B) {
-	for _, files := range []int{4, 16, 64} {
-		b.Run(fmt.Sprintf("files=%d", files), func(b *testing.B) {
+	for _, s := range []scattered{{600_000, 1 << 10, 16}, {600_000, 1 << 10, 100}, {40_000, 16 << 10, 100}} {
+		b.Run(fmt.Sprintf("value=%d/files=%d", s.size, s.files), func(b *testing.B) {
 			dir := filepath.Join(b.TempDir(), "db")
-			db := scatter(b, dir, files)
-			benchScans(b, &db, dir, "scattered")
+			db := s.make(b, dir)
+			s.bench(b, &db, dir, "scattered")
 			for {
 				plan, due := db.Engine.Jobs.PickGathering(true)
 				if !due {
@@ -41,7 +40,7 @@ func BenchmarkScanOfScatteredValues(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			benchScans(b, &db, dir, "gathered")
+			s.bench(b, &db, dir, "gathered")
 			if err := db.Close(); err != nil {
 				b.Fatal(err)
 			}
@@ -49,16 +48,16 @@ func BenchmarkScanOfScatteredValues(b *testing.B) {
 	}
 }
 
-const scatteredKeys = 200_000
+// scattered is a database with one table, whose values lie in some files.
+type scattered struct{ keys, size, files int }
 
-// scatter makes a database with one table, whose values lie in so many files.
-func scatter(b *testing.B, dir string, files int) *inside.DB {
+func (s scattered) make(b *testing.B, dir string) *inside.DB {
 	b.Helper()
 	db := openToScatter(b, dir)
 	rng := rand.New(rand.NewPCG(1, 2))
-	order, value := rng.Perm(scatteredKeys), make([]byte, 1<<10)
-	for part := range files {
-		keys := order[part*scatteredKeys/files : (part+1)*scatteredKeys/files]
+	order, value := rng.Perm(s.keys), make([]byte, s.size)
+	for part := range s.files {
+		keys := order[part*s.keys/s.files : (part+1)*s.keys/s.files]
 		for len(keys) > 0 {
 			n := min(len(keys), 1000)
 			if err := db.Update(func(tx stoat.Txn) error {
@@ -101,10 +100,10 @@ func openToScatter(b *testing.B, dir string) *inside.DB {
 	return db
 }
 
-// benchScans measures a whole walk, where the operation is a key. It also measures
+// bench measures a whole walk, where the operation is a key. It also measures
 // ranges of rangeKeys keys from random keys on, where the operation is a range.
-func benchScans(b *testing.B, db **inside.DB, dir, how string) {
-	s := (*db).Stats()
+func (s scattered) bench(b *testing.B, db **inside.DB, dir, how string) {
+	jumps := (*db).Stats().ValueJumps
 	walk := func(b *testing.B, from, keys int) {
 		left := keys
 		if err := (*db).View(func(tx stoat.Txn) error {
@@ -122,15 +121,15 @@ func benchScans(b *testing.B, db **inside.DB, dir, how string) {
 		}
 	}
 	scan := func(b *testing.B) {
-		for left := b.N; left > 0; left -= scatteredKeys {
+		for left := b.N; left > 0; left -= s.keys {
 			walk(b, 0, left)
 		}
-		b.ReportMetric(float64(s.ValueJumps), "jumps")
+		b.ReportMetric(float64(jumps), "jumps")
 	}
 	ranges := func(b *testing.B) {
 		rng := rand.New(rand.NewPCG(3, 4))
 		for range b.N {
-			walk(b, rng.IntN(scatteredKeys-rangeKeys), rangeKeys)
+			walk(b, rng.IntN(s.keys-rangeKeys), rangeKeys)
 		}
 	}
 	for _, c := range []struct {
@@ -138,7 +137,7 @@ func benchScans(b *testing.B, db **inside.DB, dir, how string) {
 		do   func(b *testing.B)
 	}{{"scan", scan}, {"ranges", ranges}} {
 		b.Run(how+"/"+c.name+"/warm", func(b *testing.B) {
-			walk(b, 0, scatteredKeys)
+			walk(b, 0, s.keys)
 			b.ResetTimer()
 			c.do(b)
 		})
@@ -155,7 +154,7 @@ func benchScans(b *testing.B, db **inside.DB, dir, how string) {
 	}
 }
 
-const rangeKeys = 50
+const rangeKeys = 10
 
 func scatteredKey(k int) []byte { return fmt.Appendf(nil, "scattered-%08d", k) }
 

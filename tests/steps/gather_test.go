@@ -296,6 +296,54 @@ func TestGathering_EndsEarlyWhenCommitsArrive(t *testing.T) {
 	s.must(s.db.Close())
 }
 
+func TestGathering_FollowsIteratorsThatReadMuch(t *testing.T) {
+	t.Parallel()
+	s := newGatherScene(t)
+	s.must(s.db.Update(func(tx stoat.Txn) error {
+		for k := range gatherKeys / 16 { // so many lie in order, which is too many for a gathering without readers
+			if err := tx.Set(gatherKey(k), gatherValue(k)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	s.must(s.db.Engine.Commits.Rotate(true))
+	_, err := s.db.Engine.Jobs.FlushNext()
+	s.must(err)
+	s.sink()
+	before := s.db.Stats().ValueJumps
+	gather := func() bool {
+		due, err := s.db.Engine.Jobs.GatherIdle()
+		s.must(err)
+		return due
+	}
+	s.db.Woken(s.db.Engine.Workers.Compactor)
+	for pass := range 3 {
+		if gather() || s.db.Woken(s.db.Engine.Workers.Compactor) {
+			t.Fatalf("a gathering is due after %d passes, with %d jumps between %d values", pass, before, gatherKeys)
+		}
+		s.must(s.db.View(s.read))
+	}
+	s.must(s.db.View(s.read))
+	s.must(s.db.View(s.read)) // an iterator does not tell at once what it has read
+	if !s.db.Woken(s.db.Engine.Workers.Compactor) {
+		t.Error("nothing wakes the compactor")
+	}
+	for gather() {
+	}
+	if after := s.db.Stats().ValueJumps; after > before/16 {
+		t.Errorf("%d jumps are left of %d", after, before)
+	}
+	s.mustHaveAll()
+	for range 8 {
+		s.must(s.db.View(s.read))
+	}
+	if gather() {
+		t.Error("values in order are gathered again")
+	}
+	s.must(s.db.Close())
+}
+
 func TestGathering_ASnapshotKeepsItsValues(t *testing.T) {
 	t.Parallel()
 	s := newGatherScene(t)

@@ -1,0 +1,101 @@
+package tree
+
+import (
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/table"
+)
+
+// scannedTree has two tables of a thousand entries each.
+func scannedTree(t *testing.T) *testTree {
+	x := newTestTree(t)
+	for from := 0; from < 2000; from += 1000 {
+		var entries []base.Entry
+		for k := from; k < from+1000; k++ {
+			entries = append(entries, base.Entry{Key: testKey(k), Value: []byte("value"), Seq: 1, Meta: base.Meta{Kind: base.KindSet}})
+		}
+		x.add(t, 6, 0, entries)
+	}
+	return x
+}
+
+func TestScanned_CountsWhatIteratorsRead(t *testing.T) {
+	t.Parallel()
+	const all = 1000
+	for _, c := range []struct {
+		name   string
+		opts   table.IterOptions
+		from   string // that each pass seeks to
+		length int    // of a pass
+		passes int
+		want   [2]bool
+	}{
+		{"fewer passes than it takes", table.IterOptions{}, "", all, scanPasses - 1, [2]bool{}},
+		{"whole passes", table.IterOptions{}, "", all, scanPasses, [2]bool{true, false}},
+		{"passes over both", table.IterOptions{}, "", 2 * all, scanPasses, [2]bool{true, true}},
+		{"passes backwards", table.IterOptions{Reverse: true}, "key-00001000", all, scanPasses, [2]bool{true, false}},
+		{"short ranges", table.IterOptions{}, "key-00000500", 10, scanPasses * all / 10, [2]bool{true, false}},
+		{"keys alone", table.IterOptions{KeysOnly: true}, "", 2 * all, 2 * scanPasses, [2]bool{}},
+		{"jobs", table.IterOptions{Unmapped: true}, "", 2 * all, 2 * scanPasses, [2]bool{}},
+	} {
+		x := scannedTree(t)
+		o, calls := x.options(), 0
+		o.Scanned = func() { calls++ }
+		files := New(o)
+		v := files.View(&x.version, nil)
+		var it Iter
+		for range c.passes {
+			it.Init(v, 0, c.opts)
+			it.Seek([]byte(c.from))
+			for left := c.length; left > 0; {
+				b := iter.Batch{Want: min(left, iter.BatchSize)}
+				must(t, it.Fill(&b))
+				if b.N == 0 {
+					t.Fatalf("%s: a pass ends %d entries early", c.name, left)
+				}
+				left -= b.N
+			}
+			it.Close()
+		}
+		// An iterator tells a table what it counted after scanUnit entries, or at the next table.
+		it.scanned.tell(files)
+		for i, m := range x.version.Levels[6] {
+			if got := files.Scanned(m); got != c.want[i] {
+				t.Errorf("%s: table %d counts as scanned: %t, want %t", c.name, i, got, c.want[i])
+			}
+		}
+		want := 0
+		for _, scanned := range c.want {
+			if scanned {
+				want++
+			}
+		}
+		if calls != want {
+			t.Errorf("%s: Options.Scanned was called %d times, want %d", c.name, calls, want)
+		}
+		must(t, files.Close())
+	}
+}
+
+// Most iterators read fewer than scanUnit entries. The next one goes on counting.
+func TestScanned_ShortRangesOfManyIteratorsCount(t *testing.T) {
+	t.Parallel()
+	x := scannedTree(t)
+	files := New(x.options())
+	v := files.View(&x.version, nil)
+	var it Iter
+	b := iter.Batch{}
+	for range scanPasses*1000/10 + scanUnit/10 + 1 {
+		it.Init(v, 0, table.IterOptions{})
+		it.Seek(testKey(500))
+		b.Want = 10
+		must(t, it.Fill(&b))
+		it.Close()
+	}
+	if !files.Scanned(x.version.Levels[6][0]) {
+		t.Error("a table does not count as scanned")
+	}
+	must(t, files.Close())
+}
