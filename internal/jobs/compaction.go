@@ -3,6 +3,7 @@ package jobs
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/compact"
@@ -179,6 +180,7 @@ func (j *Jobs) Run(plan compact.Plan, stop func() error, tell func(moved int64))
 		out.values.Abandon()
 		return fmt.Errorf("%s: %w", plan.String(), err)
 	}
+	j.inherit(&plan, out.result.Tables)
 	j.o.Collect() // what the tables do not refer to any more is garbage
 	j.compacted(&plan, out, time.Since(started))
 	if !plan.Move && !mutant.On(mutant.EarlyDiscard) {
@@ -204,6 +206,15 @@ func editOf(plan *compact.Plan, out output) manifest.Edit {
 		edit.AddTables, edit.AddValues = out.result.Tables, out.values.Made()
 	}
 	return edit
+}
+
+// inherit counts for the tables that a plan has made what iterators have read of its inputs.
+// A table whose values a gathering has brought into order begins anew.
+func (j *Jobs) inherit(plan *compact.Plan, tables []*manifest.Table) {
+	if plan.Gather > 0 {
+		tables = slices.DeleteFunc(slices.Clone(tables), func(t *manifest.Table) bool { return t.Jumps < t.Pointers/2 })
+	}
+	j.store.Files().Inherit(tables, plan.Inputs[:])
 }
 
 // compacted counts and reports a compaction.

@@ -35,13 +35,39 @@ func (h *tableHandle) scan(n uint64) bool {
 	return sum >= h.least && sum-n < h.least
 }
 
-// Scanned reports whether iterators have read the entries of a table several times over,
-// since the table was made or the database was opened.
+// Scanned reports whether iterators have read the entries of a table several times over
+// since the database was opened. What they read of the tables before it counts, too; see
+// Inherit.
 func (f *Files) Scanned(m *manifest.Table) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	h := f.tables[m.Num]
 	return h != nil && h.scanned.Load() >= h.least
+}
+
+// Inherit counts for new tables what iterators have read of the old ones, whose place they
+// take. The caller calls it before Drop.
+func (f *Files) Inherit(tables []*manifest.Table, old [][]*manifest.Table) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var scanned, entries float64
+	for _, level := range old {
+		for _, m := range level {
+			entries += float64(m.Entries)
+			if h := f.tables[m.Num]; h != nil {
+				scanned += float64(h.scanned.Load())
+			}
+		}
+	}
+	if scanned == 0 || entries == 0 {
+		return
+	}
+	passes := min(scanned/entries, scanPasses)
+	for _, m := range tables {
+		if h := f.tables[m.Num]; h != nil {
+			h.scan(uint64(passes * float64(m.Entries)))
+		}
+	}
 }
 
 // A scanCount counts the entries that an iterator reads of one table after another.

@@ -1,10 +1,12 @@
 package tree
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/iter"
+	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/table"
 )
 
@@ -34,6 +36,7 @@ func TestScanned_CountsWhatIteratorsRead(t *testing.T) {
 	}{
 		{"fewer passes than it takes", table.IterOptions{}, "", all, scanPasses - 1, [2]bool{}},
 		{"whole passes", table.IterOptions{}, "", all, scanPasses, [2]bool{true, false}},
+		{"more passes than it takes", table.IterOptions{}, "", all, 2 * scanPasses, [2]bool{true, false}},
 		{"passes over both", table.IterOptions{}, "", 2 * all, scanPasses, [2]bool{true, true}},
 		{"passes backwards", table.IterOptions{Reverse: true}, "key-00001000", all, scanPasses, [2]bool{true, false}},
 		{"short ranges", table.IterOptions{}, "key-00000500", 10, scanPasses * all / 10, [2]bool{true, false}},
@@ -77,6 +80,60 @@ func TestScanned_CountsWhatIteratorsRead(t *testing.T) {
 		}
 		must(t, files.Close())
 	}
+}
+
+func TestScanned_NewTablesInheritWhatIteratorsReadOfTheOldOnes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		passes [2]int // over the first table, and over the second
+		want   bool
+	}{
+		{"read enough", [2]int{scanPasses, scanPasses}, true},
+		{"one read enough", [2]int{scanPasses, scanPasses - 1}, false},
+		{"one read for both", [2]int{2 * scanPasses, 0}, true},
+		{"not read", [2]int{}, false},
+	} {
+		x := scannedTree(t)
+		files := New(x.options())
+		v := files.View(&x.version, nil)
+		old := [][]*manifest.Table{nil, slices.Clone(x.version.Levels[6])}
+		for i, passes := range c.passes {
+			v.levels[0].tables[i].scan(uint64(1000 * passes))
+		}
+		// The new tables have all keys of the old ones, and then some of them once more.
+		var merged []*manifest.Table
+		for _, keys := range []uint64{1999, 1, 700} {
+			merged = append(merged, &manifest.Table{Num: 100 + base.FileNum(keys), Level: 6, Entries: keys, Smallest: []byte("a"), Largest: []byte("b")})
+		}
+		x.version.Levels[6] = merged
+		files.View(&x.version, v)
+		files.Inherit(merged, old)
+		for _, m := range merged {
+			if got := files.Scanned(m); got != c.want {
+				t.Errorf("%s: a new table of %d entries counts as scanned: %t, want %t", c.name, m.Entries, got, c.want)
+			}
+		}
+		must(t, files.Close())
+	}
+}
+
+// What iterators read long ago is no reason for ever.
+func TestScanned_NewTablesInheritNoMoreThanItTakes(t *testing.T) {
+	t.Parallel()
+	x := scannedTree(t)
+	files := New(x.options())
+	v := files.View(&x.version, nil)
+	old := [][]*manifest.Table{slices.Clone(x.version.Levels[6])}
+	v.levels[0].tables[0].scan(1 << 40)
+	m := &manifest.Table{Num: 100, Level: 6, Entries: 2000, Smallest: []byte("a"), Largest: []byte("b")}
+	x.version.Levels[6] = []*manifest.Table{m}
+	files.View(&x.version, v)
+	files.Inherit(x.version.Levels[6], old)
+	if got := files.tables[m.Num].scanned.Load(); got != scanPasses*m.Entries {
+		t.Errorf("a table of %d entries inherits %d, want %d", m.Entries, got, scanPasses*m.Entries)
+	}
+	must(t, files.Close())
 }
 
 // Most iterators read fewer than scanUnit entries. The next one goes on counting.

@@ -296,11 +296,22 @@ func TestGathering_EndsEarlyWhenCommitsArrive(t *testing.T) {
 	s.must(s.db.Close())
 }
 
-func TestGathering_FollowsIteratorsThatReadMuch(t *testing.T) {
-	t.Parallel()
+// newNearlyScattered returns a scene with one value in sixteen in order. That is too many for
+// a gathering without readers.
+func newNearlyScattered(t *testing.T) *gatherScene {
+	t.Helper()
 	s := newGatherScene(t)
+	s.overwrite(gatherKeys / 16)
+	s.sink()
+	s.db.Woken(s.db.Engine.Workers.Compactor)
+	return s
+}
+
+// overwrite writes the values of the first keys once more, and flushes them.
+func (s *gatherScene) overwrite(keys int) {
+	s.Helper()
 	s.must(s.db.Update(func(tx stoat.Txn) error {
-		for k := range gatherKeys / 16 { // so many lie in order, which is too many for a gathering without readers
+		for k := range keys {
 			if err := tx.Set(gatherKey(k), gatherValue(k)); err != nil {
 				return err
 			}
@@ -310,37 +321,82 @@ func TestGathering_FollowsIteratorsThatReadMuch(t *testing.T) {
 	s.must(s.db.Engine.Commits.Rotate(true))
 	_, err := s.db.Engine.Jobs.FlushNext()
 	s.must(err)
-	s.sink()
-	before := s.db.Stats().ValueJumps
-	gather := func() bool {
-		due, err := s.db.Engine.Jobs.GatherIdle()
-		s.must(err)
-		return due
-	}
-	s.db.Woken(s.db.Engine.Workers.Compactor)
-	for pass := range 3 {
-		if gather() || s.db.Woken(s.db.Engine.Workers.Compactor) {
-			t.Fatalf("a gathering is due after %d passes, with %d jumps between %d values", pass, before, gatherKeys)
-		}
+}
+
+// pass reads everything with iterators so many times.
+func (s *gatherScene) pass(times int) {
+	s.Helper()
+	for range times {
 		s.must(s.db.View(s.read))
 	}
-	s.must(s.db.View(s.read))
-	s.must(s.db.View(s.read)) // an iterator does not tell at once what it has read
+}
+
+func (s *gatherScene) gatherIdle() (due bool) {
+	s.Helper()
+	due, err := s.db.Engine.Jobs.GatherIdle()
+	s.must(err)
+	return due
+}
+
+func TestGathering_FollowsIteratorsThatReadMuch(t *testing.T) {
+	t.Parallel()
+	s := newNearlyScattered(t)
+	before := s.db.Stats().ValueJumps
+	for pass := range 3 {
+		if s.gatherIdle() || s.db.Woken(s.db.Engine.Workers.Compactor) {
+			t.Fatalf("a gathering is due after %d passes, with %d jumps between %d values", pass, before, gatherKeys)
+		}
+		s.pass(1)
+	}
+	s.pass(5) // an iterator does not tell all that it has read
 	if !s.db.Woken(s.db.Engine.Workers.Compactor) {
 		t.Error("nothing wakes the compactor")
 	}
-	for gather() {
+	// A gathering that ends early leaves a table behind. It goes on without more readers.
+	plan, due := s.db.Engine.Jobs.PickGathering(false)
+	if !due {
+		t.Fatal("nothing is due after eight passes")
 	}
-	if after := s.db.Stats().ValueJumps; after > before/16 {
+	plan.Gather = 20_000
+	s.must(s.db.Engine.Jobs.Run(plan, s.db.Engine.Group.Err, nil))
+	if left := s.db.Stats().ValueJumps; left < before/2 {
+		t.Fatalf("%d jumps are left of %d", left, before)
+	}
+	if !s.gatherIdle() {
+		t.Error("nothing is due after a gathering that ended early")
+	}
+	for s.gatherIdle() {
+	}
+	if after := s.db.Stats().ValueJumps; after > 64 { // a table with fewer values is not worth it
 		t.Errorf("%d jumps are left of %d", after, before)
 	}
-	s.mustHaveAll()
-	for range 8 {
-		s.must(s.db.View(s.read))
-	}
-	if gather() {
+	s.pass(8)
+	if s.gatherIdle() {
 		t.Error("values in order are gathered again")
 	}
+	s.mustHaveAll()
+	s.must(s.db.Close())
+}
+
+// A merge makes new tables, which have the readers of the old ones. After a gathering,
+// readers count anew.
+func TestGathering_ReadersOfATableCountAfterAMerge(t *testing.T) {
+	t.Parallel()
+	s := newNearlyScattered(t)
+	s.pass(8)
+	s.overwrite(1)
+	s.sink()
+	if !s.gatherIdle() {
+		t.Fatal("nothing is due after eight passes and a merge")
+	}
+	for s.gatherIdle() {
+	}
+	for _, m := range s.db.Engine.Store.Version().Levels[manifest.Levels-1] {
+		if m.Jumps < m.Pointers/2 && s.db.Engine.Store.Files().Scanned(m) {
+			t.Errorf("the gathered table %d counts as scanned", m.Num)
+		}
+	}
+	s.mustHaveAll()
 	s.must(s.db.Close())
 }
 
