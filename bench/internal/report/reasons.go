@@ -33,7 +33,7 @@ const (
 		"LMDB and bbolt hold the pages of one transaction and leave the rest to the page cache."
 	waitingReason = "Each of eight transactions holds its 16 MB until it commits: 131 MB in all. Badger splits them, so its batches are not atomic."
 	growingReason = "Memtables take up to 256 MiB. More background jobs and more open tables add to them as the data grows."
-	twiceReason   = "stoat writes a value to the log and again in the flush. Compaction and garbage collection write a part once more. " +
+	twiceReason   = "stoat writes a value to the log and again in the flush. Compaction and garbage collection write a part once more. The benchmark scans after the load, so stoat writes all values again in the order of their keys, once it is at rest (decision 0049). " +
 		"Stores that keep their garbage, or have compactions left to do, have written less."
 	pointerReason = "stoat stores a value of 512 B or more in a value file. A read finds the pointer in the tree and then fetches the value: one more access to memory that no processor cache holds. " +
 		"LMDB and bbolt store the value beside its key."
@@ -94,7 +94,7 @@ var reasons = map[reasonKey]string{
 	{"populate", "load_batch_p99_ms", ""}:             slowBatchReason,
 	{"populate", "load_batch_max_ms", ""}:             slowBatchReason,
 	{"populate", "settled_written_per_user_byte", ""}: twiceReason,
-	{"populate", "settled_written_per_user_byte", "16k"}: "stoat writes values of 16 KiB once. The load overwrites a third of them, and collecting those counts here. " +
+	{"populate", "settled_written_per_user_byte", "16k"}: "stoat writes values of 16 KiB once. The load overwrites a third of them, and collecting those counts here. The benchmark scans after the load, so stoat writes all values again in the order of their keys, once it is at rest (decision 0049). " +
 		"Badger keeps them until it is told to collect.",
 	{"populate", "load_peak_anon_mb", ""}:    memtableReason,
 	{"populate", "load_peak_anon_mb", "16k"}: waitingReason,
