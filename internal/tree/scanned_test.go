@@ -103,8 +103,9 @@ func TestScanned_NewTablesInheritWhatIteratorsReadOfTheOldOnes(t *testing.T) {
 		}
 		// The new tables have all keys of the old ones, and then some of them once more.
 		var merged []*manifest.Table
-		for _, keys := range []uint64{1999, 1, 700} {
-			merged = append(merged, &manifest.Table{Num: 100 + base.FileNum(keys), Level: 6, Entries: keys, Smallest: []byte("a"), Largest: []byte("b")})
+		for i, keys := range []uint64{1999, 1, 700} {
+			key := testKey(i)
+			merged = append(merged, &manifest.Table{Num: 100 + base.FileNum(i), Level: 6, Entries: keys, Smallest: key, Largest: key})
 		}
 		x.version.Levels[6] = merged
 		files.View(&x.version, v)
