@@ -81,22 +81,28 @@ func newGatherSceneOf(t *testing.T, keys, files int) *gatherScene {
 func (s *gatherScene) scatter(files, every int) {
 	s.Helper()
 	for file := range files {
-		s.must(s.db.Update(func(tx stoat.Txn) error {
-			for k := file; k < s.keys; k += files * every {
-				if err := tx.Set(gatherKey(k), gatherValue(k)); err != nil {
-					return err
-				}
-			}
-			return nil
-		}))
-		s.must(s.db.Engine.Commits.Rotate(true))
-		_, err := s.db.Engine.Jobs.FlushNext()
-		s.must(err)
+		s.write(file, s.keys, files*every)
 		if file%gatherFiles == gatherFiles-1 {
 			s.sink() // each look at level 0 takes as long as there are runs in it
 		}
 	}
 	s.sink()
+}
+
+// write writes keys from one on, below another, with steps between them, and flushes them.
+func (s *gatherScene) write(from, below, step int) {
+	s.Helper()
+	s.must(s.db.Update(func(tx stoat.Txn) error {
+		for k := from; k < below; k += step {
+			if err := tx.Set(gatherKey(k), gatherValue(k)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	s.must(s.db.Engine.Commits.Rotate(true))
+	_, err := s.db.Engine.Jobs.FlushNext()
+	s.must(err)
 }
 
 // sink merges all tables into the last level. Values stay where they are.
@@ -301,26 +307,10 @@ func TestGathering_EndsEarlyWhenCommitsArrive(t *testing.T) {
 func newNearlyScattered(t *testing.T) *gatherScene {
 	t.Helper()
 	s := newGatherScene(t)
-	s.overwrite(gatherKeys / 16)
+	s.write(0, gatherKeys/16, 1)
 	s.sink()
 	s.db.Woken(s.db.Engine.Workers.Compactor)
 	return s
-}
-
-// overwrite writes the values of the first keys once more, and flushes them.
-func (s *gatherScene) overwrite(keys int) {
-	s.Helper()
-	s.must(s.db.Update(func(tx stoat.Txn) error {
-		for k := range keys {
-			if err := tx.Set(gatherKey(k), gatherValue(k)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
-	s.must(s.db.Engine.Commits.Rotate(true))
-	_, err := s.db.Engine.Jobs.FlushNext()
-	s.must(err)
 }
 
 // pass reads everything with iterators so many times.
@@ -384,7 +374,7 @@ func TestGathering_ReadersOfATableCountAfterAMerge(t *testing.T) {
 	t.Parallel()
 	s := newNearlyScattered(t)
 	s.pass(8)
-	s.overwrite(1)
+	s.write(0, 1, 1)
 	s.sink()
 	if !s.gatherIdle() {
 		t.Fatal("nothing is due after eight passes and a merge")
