@@ -12,6 +12,7 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/place"
+	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/testing/script"
 	"github.com/stoatdb/stoat/internal/work"
 )
@@ -248,6 +249,31 @@ func TestTablesAge_TombstonesAndExpiry(t *testing.T) {
 		}
 		if tables, aging := tablesAge(v); tables != c.tables || aging != c.aging {
 			t.Errorf("%+v: tables %t, aging %t", c.table, tables, aging)
+		}
+	}
+}
+
+func TestDecideEase_AMemtableThatIsWorthItOrGetsNoMore(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		active, behind int64
+		waiting        int
+		load           work.Load
+		full, takes    bool
+	}{
+		{active: 1, waiting: 1, load: work.Busy, takes: true},
+		{active: 49, behind: 50, waiting: 2, load: work.Busy},
+		{active: 49, behind: 50, waiting: 2, load: work.Pausing},
+		{active: 49, behind: 50, waiting: easeTablesMax - 1, load: work.Idle, takes: true},
+		{active: 49, behind: 50, waiting: easeTablesMax, load: work.Idle},
+		{active: 50, behind: 50, waiting: easeTablesMax, load: work.Busy, takes: true},
+		{active: 99, behind: 500, waiting: 2, load: work.Busy},
+		{active: 100, behind: 500, waiting: easeTablesMax, load: work.Busy, takes: true},
+		{active: 100, behind: 500, waiting: 3, load: work.Idle, full: true},
+	} {
+		in := easeInputs{fill: state.Fill{ActiveBytes: c.active, Waiting: c.waiting}, behind: c.behind, least: 100, full: c.full, load: c.load}
+		if takes := decideEase(in); takes != c.takes {
+			t.Errorf("%+v: %t", in, takes)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -50,9 +51,7 @@ func (j *Jobs) FlushStep() (time.Duration, error) {
 		if err != nil {
 			j.space.Rests(space.Flushes)
 			if errors.Is(err, vfs.ErrNoSpace) && j.store.EditErr() == nil {
-				// The next attempt may need what the log keeps for feeds, or for later.
-				_, _ = j.leaveLog() // the error of the flush says more
-				j.commits.TrimLog()
+				j.easeFlush()
 			}
 			return 0, err
 		}
@@ -70,10 +69,56 @@ func (j *Jobs) FlushStep() (time.Duration, error) {
 	}
 }
 
+// easeFlush prepares the next attempt of a flush that found no room. It gives up what the
+// log keeps for feeds, or for later. The next attempt also takes all newer memtables: their
+// deletions may hide most of what the oldest would write.
+func (j *Jobs) easeFlush() {
+	_, _ = j.leaveLog() // the error of the flush says more
+	j.commits.TrimLog()
+	j.flushAll = true
+	v := j.store.View()
+	fill := v.Fill()
+	in := easeInputs{fill: fill, behind: fill.WaitingBytes - v.Memtables[fill.Waiting].Bytes(), least: j.flushMin(), full: j.throttle.FullWith(fill)}
+	in.load, _ = j.o.Activity.Load()
+	if v.Memtables[0].Len() > 0 && decideEase(in) {
+		_ = j.commits.Rotate(false)
+	}
+}
+
+// easeTablesMax is how many memtables may wait before a flush that finds no room leaves a
+// small active memtable alone. Each of them makes reads slower.
+const easeTablesMax = 16
+
+// easeInputs is what decides whether a flush that found no room takes the active memtable.
+type easeInputs struct {
+	fill   state.Fill
+	behind int64 // bytes of memtables that wait, without the oldest
+	least  int64 // bytes that are worth a flush
+	full   bool  // another memtable would take more memory than commits may fill
+	load   work.Load
+}
+
+// decideEase decides whether a flush that found no room takes the active memtable too. It
+// waits until that is as large as those behind the oldest, or no more comes for now. So
+// few memtables wait, however often flushes fail.
+func decideEase(in easeInputs) bool {
+	switch {
+	case in.full:
+		return false
+	case in.fill.ActiveBytes >= min(in.behind, in.least):
+		return true
+	}
+	return in.load == work.Idle && in.fill.Waiting < easeTablesMax
+}
+
 // FlushNext flushes what waits at this moment, and reports whether anything did.
 func (j *Jobs) FlushNext() (due bool, err error) {
 	v := j.store.View()
-	from := flushable(v, j.store.Visible())
+	most := int64(flushBytes)
+	if j.flushAll {
+		most = math.MaxInt64
+	}
+	from := flushable(v, j.store.Visible(), most)
 	if from == len(v.Memtables) {
 		return false, nil
 	}
@@ -81,6 +126,7 @@ func (j *Jobs) FlushNext() (due bool, err error) {
 	started, size := time.Now(), bytesOf(v.Memtables[from:])
 	err = j.flush(v, from)
 	j.throttle.FlushEnded(size, time.Since(started), err)
+	j.flushAll = j.flushAll && err != nil
 	if err != nil {
 		j.commits.JobFailed(err)
 	}
@@ -89,14 +135,14 @@ func (j *Jobs) FlushNext() (due bool, err error) {
 
 // flushable returns the index in v.Memtables from which on memtables can be
 // flushed: they take no writes any more and readers see everything in them. So no
-// table holds what a failed sync may take back.
-func flushable(v *state.View, visible base.SeqNum) int {
+// table holds what a failed sync may take back. A flush takes about most bytes.
+func flushable(v *state.View, visible base.SeqNum, most int64) int {
 	if mutant.On(mutant.FlushUnpublished) {
 		visible = base.SeqNumMax
 	}
 	size, from := int64(0), len(v.Memtables)
 	for from > 1 && v.Memtables[from-1].LastSeq() <= visible {
-		if size += v.Memtables[from-1].Bytes(); size > flushBytes && from < len(v.Memtables) {
+		if size += v.Memtables[from-1].Bytes(); size > most && from < len(v.Memtables) {
 			break
 		}
 		from--
@@ -321,7 +367,7 @@ func (j *Jobs) FirstFlush() {
 func (j *Jobs) flushMemory() {
 	err := j.commits.Rotate(true)
 	for v := j.store.View(); err == nil && len(v.Memtables) > 1; v = j.store.View() {
-		err = j.flush(v, flushable(v, j.store.Visible()))
+		err = j.flush(v, flushable(v, j.store.Visible(), flushBytes))
 	}
 	if err != nil {
 		j.o.Report(event.Warning{What: "what is in memory was left in the log", Err: err})

@@ -30,7 +30,7 @@ func TestFlushable_MemtablesOfWhichEverythingIsVisible(t *testing.T) {
 		visible base.SeqNum
 		from    int
 	}{{0, 4}, {9, 4}, {10, 3}, {11, 3}, {19, 3}, {20, 2}, {29, 2}, {30, 1}, {39, 1}, {40, 1}} {
-		if from := flushable(v, c.visible); from != c.from {
+		if from := flushable(v, c.visible, flushBytes); from != c.from {
 			t.Errorf("version %d is visible: memtables from number %d can be flushed, want %d", c.visible, from, c.from)
 		}
 	}

@@ -125,7 +125,7 @@ func (j *Jobs) idleFlush() (again time.Duration, err error) {
 		return 0, err
 	}
 	if v := j.store.View(); len(v.Memtables) > 1 {
-		if flushable(v, j.store.Visible()) < len(v.Memtables) { // or the commit that publishes the rest wakes the flusher
+		if flushable(v, j.store.Visible(), flushBytes) < len(v.Memtables) { // or the commit that publishes the rest wakes the flusher
 			j.o.Flush()
 		}
 		return 0, nil

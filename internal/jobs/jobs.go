@@ -77,6 +77,7 @@ type Jobs struct {
 	deletions deletionsSeen
 	trickle   trickle
 	idleRetry idleRetry
+	flushAll  bool // a flush found no room, and none has succeeded since
 
 	// gatherFailed and joinFailed are FlushedSeq when gathering or joining last failed.
 	// Neither is tried again before a flush: on a full disk, each attempt would fill it.

@@ -230,6 +230,12 @@ func fullOf(fill state.Fill, size, bytes int64) bool {
 	return fill.Waiting >= waitingMax || fill.WaitingBytes+active > most
 }
 
+// FullWith reports whether the memory that commits may fill has no place for another
+// memtable, besides those that wait and the active one. Where few wait, it has.
+func (t *Throttle) FullWith(fill state.Fill) bool {
+	return fill.Waiting > waitingMax && fill.WaitingBytes+fill.ActiveBytes > waitingMax*t.o.MemtableSize
+}
+
 // stall is wait, with events around it.
 func (t *Throttle) stall(ctx context.Context, bytes int64) error {
 	if !t.Full(bytes) {

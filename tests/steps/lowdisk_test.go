@@ -15,6 +15,7 @@ import (
 	"github.com/stoatdb/stoat/internal/commit"
 	"github.com/stoatdb/stoat/internal/space"
 	"github.com/stoatdb/stoat/internal/testing/inside"
+	"github.com/stoatdb/stoat/internal/testing/noise"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
@@ -494,4 +495,50 @@ func TestLowDisk_AFewDeletionsAreFlushedWhenMergesHaveComeToRest(t *testing.T) {
 		disk.SetCapacity(1 << 40)
 		testkit.Must(t, db.Close())
 	})
+}
+
+// The oldest memtable is larger than the room, and all that it holds is deleted in a newer
+// one.
+func TestLowDisk_AFlushWithoutRoomTakesTheDeletionsOfNewerMemtables(t *testing.T) {
+	t.Parallel()
+	for _, idle := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			disk := memfs.New()
+			db, err := inside.Open("/db", &stoat.Options{FS: disk, MemtableSize: 4 << 20}, work.Executor{Manual: true})
+			testkit.Must(t, err)
+			key := func(i int) []byte { return fmt.Appendf(nil, "%08d", i) }
+			rng, keys := rand.New(rand.NewPCG(7, 7)), 0
+			for ; len(db.Engine.Store.View().Memtables) == 1; keys += 100 {
+				testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+					for i := range 100 {
+						if err := tx.Set(key(keys+i), noise.Bytes(rng, 400)); err != nil {
+							return err
+						}
+					}
+					return nil
+				}))
+			}
+			disk.SetCapacity(disk.UsedBytes() + 1<<20)
+			db.Engine.Space.Look()
+			for i := range keys {
+				testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Delete(key(i)) }))
+			}
+			if idle {
+				time.Sleep(work.IdleAfter)
+			}
+			_, first := db.Engine.Jobs.FlushStep()
+			testkit.WantError(t, "a flush of more than the room", first, stoat.ErrNoSpace)
+			if _, err := db.Engine.Jobs.FlushStep(); err != nil {
+				t.Errorf("idle %t: a flush of what is deleted says %v", idle, err)
+			}
+			time.Sleep(work.IdleAfter) // the log becomes small
+			_, err = db.Engine.Jobs.FlushStep()
+			testkit.Must(t, err)
+			if s := db.Stats(); s.TableBytes > 256<<10 || s.Log.BytesOnDisk > 2<<20 {
+				t.Errorf("idle %t: %d bytes of tables and %d of log are left", idle, s.TableBytes, s.Log.BytesOnDisk)
+			}
+			disk.SetCapacity(1 << 40)
+			testkit.Must(t, db.Close())
+		})
+	}
 }
