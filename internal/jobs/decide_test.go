@@ -256,22 +256,19 @@ func TestTablesAge_TombstonesAndExpiry(t *testing.T) {
 func TestDecideEase_AMemtableThatIsWorthItOrGetsNoMore(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		active, behind int64
-		waiting        int
-		load           work.Load
-		full, takes    bool
+		active, spare int64
+		waiting       int
+		load          work.Load
+		takes         bool
 	}{
-		{active: 1, waiting: 1, load: work.Busy, takes: true},
-		{active: 49, behind: 50, waiting: 2, load: work.Busy},
-		{active: 49, behind: 50, waiting: 2, load: work.Pausing},
-		{active: 49, behind: 50, waiting: easeTablesMax - 1, load: work.Idle, takes: true},
-		{active: 49, behind: 50, waiting: easeTablesMax, load: work.Idle},
-		{active: 50, behind: 50, waiting: easeTablesMax, load: work.Busy, takes: true},
-		{active: 99, behind: 500, waiting: 2, load: work.Busy},
-		{active: 100, behind: 500, waiting: easeTablesMax, load: work.Busy, takes: true},
-		{active: 100, behind: 500, waiting: 3, load: work.Idle, full: true},
+		{active: 99, spare: 500, waiting: 1, load: work.Busy},
+		{active: 99, spare: 500, waiting: 1, load: work.Pausing},
+		{active: 1, spare: -1, waiting: easeTablesMax - 1, load: work.Idle, takes: true},
+		{active: 100, spare: 500, waiting: easeTablesMax, load: work.Idle},
+		{active: 100, spare: 100, waiting: easeTablesMax, load: work.Busy, takes: true},
+		{active: 100, spare: 99, waiting: 1, load: work.Busy},
 	} {
-		in := easeInputs{fill: state.Fill{ActiveBytes: c.active, Waiting: c.waiting}, behind: c.behind, least: 100, full: c.full, load: c.load}
+		in := easeInputs{fill: state.Fill{ActiveBytes: c.active, Waiting: c.waiting}, least: 100, spare: c.spare, load: c.load}
 		if takes := decideEase(in); takes != c.takes {
 			t.Errorf("%+v: %t", in, takes)
 		}

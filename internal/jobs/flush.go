@@ -78,7 +78,7 @@ func (j *Jobs) easeFlush() {
 	j.flushAll = true
 	v := j.store.View()
 	fill := v.Fill()
-	in := easeInputs{fill: fill, behind: fill.WaitingBytes - v.Memtables[fill.Waiting].Bytes(), least: j.flushMin(), full: j.throttle.FullWith(fill)}
+	in := easeInputs{fill: fill, least: j.flushMin(), spare: j.throttle.Spare(fill)}
 	in.load, _ = j.o.Activity.Load()
 	if v.Memtables[0].Len() > 0 && decideEase(in) {
 		_ = j.commits.Rotate(false)
@@ -91,24 +91,20 @@ const easeTablesMax = 16
 
 // easeInputs is what decides whether a flush that found no room takes the active memtable.
 type easeInputs struct {
-	fill   state.Fill
-	behind int64 // bytes of memtables that wait, without the oldest
-	least  int64 // bytes that are worth a flush
-	full   bool  // another memtable would take more memory than commits may fill
-	load   work.Load
+	fill  state.Fill
+	least int64 // bytes that are worth a flush
+	spare int64 // bytes that may wait besides, while commits fill another memtable
+	load  work.Load
 }
 
-// decideEase decides whether a flush that found no room takes the active memtable too. It
-// waits until that is as large as those behind the oldest, or no more comes for now. So
-// few memtables wait, however often flushes fail.
+// decideEase decides whether a flush that found no room takes the active memtable too. That
+// needs no memory, but the next commits fill another one. So it must be worth it, or no
+// more comes for now.
 func decideEase(in easeInputs) bool {
-	switch {
-	case in.full:
-		return false
-	case in.fill.ActiveBytes >= min(in.behind, in.least):
-		return true
+	if in.load == work.Idle {
+		return in.fill.Waiting < easeTablesMax
 	}
-	return in.load == work.Idle && in.fill.Waiting < easeTablesMax
+	return in.fill.ActiveBytes >= in.least && in.fill.ActiveBytes <= in.spare
 }
 
 // FlushNext flushes what waits at this moment, and reports whether anything did.

@@ -34,4 +34,7 @@ func TestFlushable_MemtablesOfWhichEverythingIsVisible(t *testing.T) {
 			t.Errorf("version %d is visible: memtables from number %d can be flushed, want %d", c.visible, from, c.from)
 		}
 	}
+	if from := flushable(v, 40, 1); from != 3 {
+		t.Errorf("a flush of one byte takes memtables from number %d, want only the oldest", from)
+	}
 }

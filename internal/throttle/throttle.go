@@ -230,10 +230,10 @@ func fullOf(fill state.Fill, size, bytes int64) bool {
 	return fill.Waiting >= waitingMax || fill.WaitingBytes+active > most
 }
 
-// FullWith reports whether the memory that commits may fill has no place for another
-// memtable, besides those that wait and the active one. Where few wait, it has.
-func (t *Throttle) FullWith(fill state.Fill) bool {
-	return fill.Waiting > waitingMax && fill.WaitingBytes+fill.ActiveBytes > waitingMax*t.o.MemtableSize
+// Spare returns how many more bytes commits may fill beside those that wait, while the
+// active memtable becomes full.
+func (t *Throttle) Spare(fill state.Fill) int64 {
+	return waitingMax*t.o.MemtableSize - fill.WaitingBytes
 }
 
 // stall is wait, with events around it.

@@ -511,7 +511,7 @@ func TestLowDisk_AFlushWithoutRoomTakesTheDeletionsOfNewerMemtables(t *testing.T
 			for ; len(db.Engine.Store.View().Memtables) == 1; keys += 100 {
 				testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 					for i := range 100 {
-						if err := tx.Set(key(keys+i), noise.Bytes(rng, 400)); err != nil {
+						if err := tx.Set(key(keys+i), noise.Bytes(rng, 200)); err != nil {
 							return err
 						}
 					}
