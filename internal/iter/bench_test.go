@@ -48,7 +48,7 @@ func benchAll(b *testing.B, in []Input, reverse bool, snap Snapshot, n int) {
 
 func BenchmarkVisible(b *testing.B) {
 	entries := benchEntries(100_000, base.Meta{Kind: base.KindSet})
-	for _, sources := range []int{1, 2, 5} {
+	for _, sources := range []int{1, 2, 5, 13} {
 		for _, reverse := range []bool{false, true} {
 			b.Run(fmt.Sprintf("sources=%d/reverse=%v", sources, reverse), func(b *testing.B) {
 				benchAll(b, deal(entries, sources, reverse), reverse, Snapshot{At: 5}, len(entries))
@@ -60,7 +60,7 @@ func BenchmarkVisible(b *testing.B) {
 // BenchmarkVisibleVersions shows all versions, as a compaction reads them.
 func BenchmarkVisibleVersions(b *testing.B) {
 	entries := benchEntries(100_000, base.Meta{Kind: base.KindSet})
-	for _, sources := range []int{1, 2, 5} {
+	for _, sources := range []int{1, 2, 5, 13} {
 		b.Run(fmt.Sprintf("sources=%d", sources), func(b *testing.B) {
 			benchAll(b, deal(entries, sources, false), false, Snapshot{At: base.SeqNumMax, AllVersions: true}, len(entries))
 		})

@@ -165,6 +165,14 @@ func (c *cursor) setHeads(shared int, flip uint64) {
 	}
 }
 
+// head returns the head of the next entry, or lastHead at the end.
+func (c *cursor) head() uint64 {
+	if c.exhausted() {
+		return lastHead
+	}
+	return c.heads[c.at]
+}
+
 // alike reports whether all remaining keys of the batch have the same head.
 func (c *cursor) alike() bool {
 	return c.batch.N > c.at+1 && c.heads[c.at] == c.heads[c.batch.N-1]

@@ -20,23 +20,33 @@ const (
 // The low bits of a ref count to exactly BatchSize.
 var _ [0]struct{} = [BatchSize - 1<<refShift]struct{}{}
 
-// A place is one cursor in the queue, with the head of its next entry.
+// A place is one cursor in the tree, with the head of its next entry.
 type place struct {
 	head   uint64
-	cursor uint32
+	cursor uint64
 }
+
+const (
+	// nobody is the cursor of a place that has none yet.
+	nobody = ^uint64(0)
+	// lastHead is the head of a cursor that is exhausted. Others may have it too.
+	lastHead = ^uint64(0)
+)
 
 // Merging interleaves sources into one order: forward by ascending key and
 // descending sequence number, backward the reverse.
 //
-// The queue orders the cursors by their next entry. A database has few sources,
-// and long runs of entries come from one of them. So moving the first cursor to
-// its new place usually takes one comparison of two heads.
+// A loser tree orders the cursors by their next entry (Knuth, volume 3, 5.4.1). It has k
+// nodes, a power of two. Cursor i is a leaf below node (i+k)/2, and node n is below node
+// n/2. Each node keeps the cursor that lost there, and the winner goes up. When the cursor
+// that won at the top moves to another entry, it competes again with the losers on its
+// path. No branch depends on the outcome, because the processor could not predict it.
 type Merging struct {
 	cursors []cursor
 	group   Group   // positions the grouped cursors; nil if there are none
-	queue   []place // the cursors that are not exhausted, the next entry first
-	spent   int     // the cursor whose batch the last round used up, or -1
+	tree    []place // tree[0] is the winner
+	left    int     // how many cursors are not exhausted
+	spent   bool    // the last round used up the batch of the winner
 	// refs[:n] are the entries of the round, in order. They stay in place until
 	// the next round.
 	refs [roundMax]ref
@@ -61,14 +71,14 @@ type Merging struct {
 func (m *Merging) Init(inputs []Input, reverse bool, lower, upper []byte, cover Cover) {
 	if cap(m.cursors) < len(inputs) {
 		m.cursors = make([]cursor, len(inputs))
-		m.queue = make([]place, 0, len(inputs))
+		m.tree = make([]place, nodesOf(len(inputs)))
 	}
-	m.cursors = m.cursors[:len(inputs)]
+	m.cursors, m.tree = m.cursors[:len(inputs)], m.tree[:nodesOf(len(inputs))]
 	for i, in := range inputs {
 		c := &m.cursors[i]
 		c.source, c.pending, c.grouped, c.maxSeq, c.batch.N, c.at = in.Source, in.Pending, in.Grouped, in.MaxSeq, 0, 0
 	}
-	m.group, m.queue, m.spent, m.n = nil, m.queue[:0], -1, 0
+	m.group, m.left, m.spent, m.n = nil, 0, false, 0
 	m.reverse, m.flip = reverse, 0
 	if reverse {
 		m.flip = ^uint64(0)
@@ -77,10 +87,13 @@ func (m *Merging) Init(inputs []Input, reverse bool, lower, upper []byte, cover 
 	m.cover, m.gap = fragment{by: cover, reverse: reverse}, nil
 }
 
+// nodesOf returns how many nodes the tree of that many cursors has.
+func nodesOf(cursors int) int { return 1 << bits.Len(uint(max(cursors, 1)-1)) }
+
 // seek positions every source as Source.Seek does. The reader will probably read want
 // entries.
 func (m *Merging) seek(key []byte, want int) {
-	m.queue, m.spent, m.n, m.err = m.queue[:0], -1, 0, nil
+	m.left, m.spent, m.n, m.err = 0, false, 0, nil
 	m.cover.forget()
 	if len(m.cursors) >= manySources {
 		want = (want + 1) / 2
@@ -96,27 +109,51 @@ func (m *Merging) seek(key []byte, want int) {
 			return
 		}
 		if !c.exhausted() {
-			m.queue = append(m.queue, place{cursor: uint32(i)})
+			m.left++
 		}
 	}
 	m.order()
 }
 
-// order puts the cursors of the queue in order.
+// order makes the tree. If one cursor is left, that only becomes the winner.
 func (m *Merging) order() {
-	if len(m.queue) < 2 {
+	if m.left > 1 {
+		m.share()
+		m.build()
 		return
 	}
-	m.share()
-	for i := range m.queue {
-		m.rise(i)
+	for i := range m.cursors {
+		if !m.cursors[i].exhausted() {
+			m.tree[0].cursor = uint64(i)
+		}
+	}
+}
+
+// build makes the tree from the heads. Every cursor goes up until it comes to a node where
+// none has competed yet. Leaves without a cursor are like exhausted ones.
+func (m *Merging) build() {
+	for i := range m.tree {
+		m.tree[i].cursor = nobody
+	}
+	for i := range uint64(len(m.tree)) {
+		x := place{lastHead, i}
+		if i < uint64(len(m.cursors)) {
+			x.head = m.cursors[i].head()
+		}
+		n := m.above(i)
+		for ; n > 0 && m.tree[n].cursor != nobody; n /= 2 {
+			if t := m.tree[n]; t.head < x.head || t.head == x.head && m.before(t.cursor, x.cursor) {
+				m.tree[n], x = x, t
+			}
+		}
+		m.tree[n] = x
 	}
 }
 
 // passGap moves all cursors over the entries that the gap of r hides.
 func (m *Merging) passGap(r *deadRun) {
 	m.gap = r
-	m.queue, m.spent = m.queue[:0], -1
+	m.left, m.spent = 0, false
 	for i := range m.cursors {
 		c := &m.cursors[i]
 		if !c.pending {
@@ -132,7 +169,7 @@ func (m *Merging) passGap(r *deadRun) {
 			}
 		}
 		if !c.exhausted() {
-			m.queue = append(m.queue, place{cursor: uint32(i)})
+			m.left++
 		}
 	}
 	m.order()
@@ -141,10 +178,10 @@ func (m *Merging) passGap(r *deadRun) {
 // next begins another round. It reports false at the end and on an error.
 func (m *Merging) next() bool {
 	m.n, m.alone = 0, false
-	if m.spent >= 0 {
+	if m.spent {
 		m.refill()
 	}
-	switch len(m.queue) {
+	switch m.left {
 	case 0:
 		return false
 	case 1:
@@ -155,13 +192,12 @@ func (m *Merging) next() bool {
 	return true
 }
 
-// takeAll makes the rest of the first cursor's batch the round.
+// takeAll makes the rest of the winner's batch the round.
 func (m *Merging) takeAll() {
-	num := m.queue[0].cursor
+	num := m.tree[0].cursor
 	c := &m.cursors[num]
 	m.alone, m.piece, m.n = true, ref(num)<<refShift|ref(c.at), c.batch.N-c.at
-	c.at = c.batch.N
-	m.drop()
+	c.at, m.spent = c.batch.N, true
 }
 
 // list sets the refs of a round that is one piece.
@@ -174,44 +210,57 @@ func (m *Merging) list() {
 // interleave lists entries of several cursors until a batch is used up or the
 // round is full.
 func (m *Merging) interleave() {
-	if first := &m.cursors[m.queue[0].cursor]; first.heads[first.batch.N-1] < m.queue[1].head {
+	tree := m.tree
+	x := tree[0]
+	second := uint64(lastHead)
+	for n := m.above(x.cursor); n > 0; n /= 2 {
+		second = min(second, tree[n].head)
+	}
+	if first := &m.cursors[x.cursor]; first.heads[first.batch.N-1] < second {
 		m.takeAll()
 		return
 	}
-	queue, n := m.queue, 0
+	n := 0
 	for n < roundMax {
-		num := queue[0].cursor
-		c := &m.cursors[num]
-		m.refs[n] = ref(num)<<refShift | ref(c.at)
+		c := &m.cursors[x.cursor]
+		m.refs[n] = ref(x.cursor)<<refShift | ref(c.at)
 		n++
 		if c.at++; c.at >= c.batch.N {
-			m.drop()
+			m.spent = true
 			break
 		}
-		head := c.heads[c.at&placeMax]
-		i := 1
-		for ; i < len(queue); i++ {
-			if queue[i].head > head || queue[i].head == head && m.before(c, &m.cursors[queue[i].cursor]) {
-				break
-			}
-			queue[i-1] = queue[i]
-		}
-		queue[i-1] = place{head, num}
+		x = m.compete(place{c.heads[c.at&placeMax], x.cursor})
 	}
-	m.n = n
+	tree[0], m.n = x, n
 }
 
-// drop removes the first cursor, which is exhausted, from the queue.
-func (m *Merging) drop() {
-	m.spent = int(m.queue[0].cursor)
-	m.queue = m.queue[:copy(m.queue, m.queue[1:])]
+// above returns the node above the leaf of a cursor.
+func (m *Merging) above(cursor uint64) uint64 { return (cursor + uint64(len(m.tree))) / 2 }
+
+// compete takes x, the cursor of the winner with its next entry, up the tree, and returns
+// the new winner.
+func (m *Merging) compete(x place) place {
+	tree := m.tree
+	for n := m.above(x.cursor); n > 0; n /= 2 {
+		t := &tree[n&uint64(len(tree)-1)]
+		if t.head == x.head {
+			if m.before(t.cursor, x.cursor) {
+				*t, x = x, *t
+			}
+			continue
+		}
+		_, less := bits.Sub64(t.head, x.head, 0)
+		head, cursor := (t.head^x.head)&-less, (t.cursor^x.cursor)&-less
+		t.head, x.head = t.head^head, x.head^head
+		t.cursor, x.cursor = t.cursor^cursor, x.cursor^cursor
+	}
+	return x
 }
 
-// refill loads the next batch of the cursor that the last round used up, and
-// puts the cursor back into the queue.
+// refill loads the next batch of the winner, whose batch the last round used up.
 func (m *Merging) refill() {
-	num := m.spent
-	m.spent = -1
+	num := m.tree[0].cursor
+	m.spent = false
 	c := &m.cursors[num]
 	m.cover.pass(c)
 	if m.gap != nil {
@@ -221,21 +270,21 @@ func (m *Merging) refill() {
 		m.fail(err)
 		return
 	}
-	if c.exhausted() {
-		return
-	}
-	m.queue = append(m.queue, place{cursor: uint32(num)})
-	last := len(m.queue) - 1
-	if last == 0 {
+	switch {
+	case c.exhausted():
+		m.left--
+	case m.left == 1:
 		return // the only cursor left needs no heads
+	case !c.shares(m.shared):
+		m.order()
+		return
+	default:
+		if c.setHeads(len(m.shared), m.flip); c.alike() {
+			m.order()
+			return
+		}
 	}
-	if !c.shares(m.shared) {
-		m.share()
-	} else if c.setHeads(len(m.shared), m.flip); c.alike() {
-		m.share()
-	}
-	m.queue[last].head = c.heads[0]
-	m.rise(last)
+	m.tree[0] = m.compete(place{c.head(), num})
 }
 
 // headSlack is how many bytes of the shared prefix the heads still include. It
@@ -245,39 +294,39 @@ const headSlack = 4
 // share finds the prefix that the keys in all batches share, and sets all heads
 // accordingly. The order of the entries does not depend on the prefix.
 func (m *Merging) share() {
-	first := m.cursors[m.queue[0].cursor].key()
-	common := len(first)
-	for _, t := range m.queue {
-		c := &m.cursors[t.cursor]
+	var first []byte
+	common := 0
+	for i := range m.cursors {
+		c := &m.cursors[i]
+		if c.exhausted() {
+			continue
+		}
+		if first == nil {
+			first = c.key()
+			common = len(first)
+		}
 		common = commonLen(first[:common], c.key())
 		common = commonLen(first[:common], c.lastKey())
 	}
 	common = max(common-headSlack, 0)
 	m.shared = append(m.shared[:0], first[:common]...)
-	for i := range m.queue {
-		c := &m.cursors[m.queue[i].cursor]
-		c.setHeads(common, m.flip)
-		m.queue[i].head = c.heads[c.at]
+	for i := range m.cursors {
+		m.cursors[i].setHeads(common, m.flip)
 	}
 }
 
-// rise moves the cursor at index i of the queue forward to its place. Those
-// before i must be in order.
-func (m *Merging) rise(i int) {
-	t := m.queue[i]
-	c := &m.cursors[t.cursor]
-	for ; i > 0; i-- {
-		p := m.queue[i-1]
-		if p.head < t.head || p.head == t.head && !m.before(c, &m.cursors[p.cursor]) {
-			break
-		}
-		m.queue[i] = p
-	}
-	m.queue[i] = t
+// exhausted reports whether nothing is left of a cursor, or of a leaf that has none.
+func (m *Merging) exhausted(i uint64) bool {
+	return i >= uint64(len(m.cursors)) || m.cursors[i].exhausted()
 }
 
-// before compares the next entries of two cursors whose heads are equal.
-func (m *Merging) before(a, b *cursor) bool {
+// before reports whether the next entry of cursor i comes before that of cursor j, if
+// their heads are equal. An exhausted cursor comes last.
+func (m *Merging) before(i, j uint64) bool {
+	if m.exhausted(i) || m.exhausted(j) {
+		return !m.exhausted(i)
+	}
+	a, b := &m.cursors[i], &m.cursors[j]
 	order := bytes.Compare(a.key(), b.key())
 	if order == 0 {
 		return (a.batch.Entries[a.at].Seq > b.batch.Entries[b.at].Seq) != m.reverse
@@ -286,7 +335,7 @@ func (m *Merging) before(a, b *cursor) bool {
 }
 
 func (m *Merging) fail(err error) {
-	m.err, m.queue, m.spent = err, m.queue[:0], -1
+	m.err, m.left, m.spent = err, 0, false
 }
 
 // commonLen returns the length of the common prefix of a and b.

@@ -124,7 +124,7 @@ func (v *Visible) Clear() {
 	for i := range m.cursors {
 		m.cursors[i].clear()
 	}
-	m.group, m.queue, m.spent, m.n = nil, m.queue[:0], -1, 0
+	m.group, m.left, m.spent, m.n = nil, 0, false, 0
 	m.lim, m.cover, m.gap = bounds{}, fragment{}, nil
 	v.snap, v.valid, v.at, v.n, v.piece, v.Entry = Snapshot{}, false, 0, 0, nil, &v.carried
 	v.dead.clear()

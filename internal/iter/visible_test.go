@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -23,11 +24,16 @@ type world struct {
 	deleted deletions
 	newest  bool // the inputs have MaxSeq
 	keys    int  // number of possible keys
+	edges   bool // some keys are before or after all others, and the heads do not tell them apart
 }
 
 func newWorld(rng *rand.Rand) world {
 	w := world{sources: make([][]base.Entry, 1+rng.IntN(5)), own: rng.IntN(2) == 0, newest: rng.IntN(2) == 0}
 	w.keys = 1 + rng.IntN(40)
+	w.edges = rng.IntN(4) == 0
+	if rng.IntN(8) == 0 {
+		w.sources = make([][]base.Entry, 6+rng.IntN(30))
+	}
 	if rng.IntN(8) == 0 {
 		w.keys *= 25 // enough for whole batches to be covered
 	}
@@ -68,7 +74,13 @@ func newWorld(rng *rand.Rand) world {
 }
 
 // key returns a random key of the world.
-func (w world) key(rng *rand.Rand) []byte { return fmt.Appendf(nil, "k%d", rng.IntN(w.keys)) }
+func (w world) key(rng *rand.Rand) []byte {
+	prefix := "k"
+	if w.edges {
+		prefix = []string{"k", strings.Repeat("\x00", 12), strings.Repeat("\xff", 12)}[rng.IntN(3)]
+	}
+	return fmt.Appendf(nil, "%s%d", prefix, rng.IntN(w.keys))
+}
 
 func (w world) inputs(reverse, volatile bool) []Input {
 	var in []Input
