@@ -19,7 +19,7 @@ const (
 		"A B+tree is always in order. For values of 128 B, with one transaction for each batch of 1,000 keys, it wrote about forty bytes for each user byte. " +
 		"Transactions of several batches write less."
 	manyRunsReason = "The load leaves 12 or 13 runs with 1.6 versions of a key, which each scan merges. " +
-		"The figures of decision 0019 have the experiments: values loaded together, and blocks touched ahead."
+		"The figures of decision 0019 have the experiments: a loser tree, values loaded together, blocks touched ahead, and no compactions beside the scans."
 	mixedGetReason = "Four busy goroutines and the compactions share two processors, so a read waits for its turn. " +
 		"The writers of LMDB and bbolt sleep on one lock and leave the processors to the readers."
 	mixedPutReason = "A slow put mostly waits for a processor: of 588 slow puts, 406 were runnable. Slices of the system take 3 ms, and background jobs use both processors. " +
