@@ -40,7 +40,8 @@ const (
 // nodes, a power of two. Cursor i is a leaf below node (i+k)/2, and node n is below node
 // n/2. Each node keeps the cursor that lost there, and the winner goes up. When the cursor
 // that won at the top moves to another entry, it competes again with the losers on its
-// path. No branch depends on the outcome, because the processor could not predict it.
+// path. Unless heads are equal, no branch depends on the outcome, because the processor could
+// not predict it.
 type Merging struct {
 	cursors []cursor
 	group   Group   // positions the grouped cursors; nil if there are none
@@ -71,9 +72,12 @@ type Merging struct {
 func (m *Merging) Init(inputs []Input, reverse bool, lower, upper []byte, cover Cover) {
 	if cap(m.cursors) < len(inputs) {
 		m.cursors = make([]cursor, len(inputs))
-		m.tree = make([]place, nodesOf(len(inputs)))
 	}
-	m.cursors, m.tree = m.cursors[:len(inputs)], m.tree[:nodesOf(len(inputs))]
+	nodes := nodesOf(len(inputs))
+	if cap(m.tree) < nodes {
+		m.tree = make([]place, nodes)
+	}
+	m.cursors, m.tree = m.cursors[:len(inputs)], m.tree[:nodes]
 	for i, in := range inputs {
 		c := &m.cursors[i]
 		c.source, c.pending, c.grouped, c.maxSeq, c.batch.N, c.at = in.Source, in.Pending, in.Grouped, in.MaxSeq, 0, 0

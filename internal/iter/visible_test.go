@@ -421,3 +421,14 @@ func TestVisible_AllVersionsShowsBothThatTwoBatchesDivide(t *testing.T) {
 		}
 	}
 }
+
+func TestVisible_EndsAtOnceWithoutSources(t *testing.T) {
+	t.Parallel()
+	for _, reverse := range []bool{false, true} {
+		var v Visible
+		v.Init(nil, reverse, nil, nil, Snapshot{At: 5})
+		if v.Seek(nil) || v.Next() || v.Valid() || v.Err() != nil {
+			t.Errorf("reverse %t: it is at an entry, or %v", reverse, v.Err())
+		}
+	}
+}
