@@ -27,8 +27,8 @@ type place struct {
 }
 
 const (
-	// nobody is the cursor of a place that has none yet.
-	nobody = ^uint64(0)
+	// vacant is the cursor of a place for which none has competed yet.
+	vacant = ^uint64(0)
 	// lastHead is the head of a cursor that is exhausted. Others may have it too.
 	lastHead = ^uint64(0)
 )
@@ -137,7 +137,7 @@ func (m *Merging) order() {
 // none has competed yet. Leaves without a cursor are like exhausted ones.
 func (m *Merging) build() {
 	for i := range m.tree {
-		m.tree[i].cursor = nobody
+		m.tree[i].cursor = vacant
 	}
 	for i := range uint64(len(m.tree)) {
 		x := place{lastHead, i}
@@ -145,7 +145,7 @@ func (m *Merging) build() {
 			x.head = m.cursors[i].head()
 		}
 		n := m.above(i)
-		for ; n > 0 && m.tree[n].cursor != nobody; n /= 2 {
+		for ; n > 0 && m.tree[n].cursor != vacant; n /= 2 {
 			if t := m.tree[n]; t.head < x.head || t.head == x.head && m.before(t.cursor, x.cursor) {
 				m.tree[n], x = x, t
 			}
