@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/noise"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs/memfs"
@@ -16,7 +17,7 @@ import (
 
 // A young database on a small disk has much in its log and little in tables.
 func TestFull_AYoungDatabaseGetsRoomByDeletions(t *testing.T) {
-	for capacity := int64(26); capacity <= 60; capacity += 2 {
+	for capacity := int64(26); capacity <= 60; capacity += int64(dose.Short(12, 2)) {
 		for _, d := range []stoat.Durability{stoat.Buffered, stoat.Synced} {
 			t.Run(fmt.Sprintf("%d MiB/%v", capacity, d), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { fillYoung(t, capacity<<20, d) })
