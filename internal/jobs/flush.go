@@ -76,12 +76,11 @@ func (j *Jobs) easeFlush() {
 	_, _ = j.leaveLog() // the error of the flush says more
 	j.commits.TrimLog()
 	j.flushAll = true
-	v := j.store.View()
-	fill := v.Fill()
+	fill := j.store.Fill()
 	in := easeInputs{fill: fill, least: j.flushMin(), spare: j.throttle.Spare(fill)}
 	in.load, _ = j.o.Activity.Load()
-	if v.Memtables[0].Len() > 0 && decideEase(in) {
-		_ = j.commits.Rotate(false)
+	if decideEase(in) {
+		_ = j.commits.Rotate(false) // an empty memtable stays where it is
 	}
 }
 
@@ -97,9 +96,9 @@ type easeInputs struct {
 	load  work.Load
 }
 
-// decideEase decides whether a flush that found no room takes the active memtable too. That
-// needs no memory, but the next commits fill another one. So it must be worth it, or no
-// more comes for now.
+// decideEase decides whether a flush that found no room takes the active memtable too. The
+// next commits then fill another one. So the active one must be large enough, and leave
+// memory for that. In an idle database only the number of memtables counts.
 func decideEase(in easeInputs) bool {
 	if in.load == work.Idle {
 		return in.fill.Waiting < easeTablesMax

@@ -230,10 +230,10 @@ func fullOf(fill state.Fill, size, bytes int64) bool {
 	return fill.Waiting >= waitingMax || fill.WaitingBytes+active > most
 }
 
-// Spare returns how many more bytes commits may fill beside those that wait, while the
-// active memtable becomes full.
+// Spare returns how many more bytes may wait to be flushed while another memtable takes the
+// writes. It is negative if more wait already.
 func (t *Throttle) Spare(fill state.Fill) int64 {
-	return waitingMax*t.o.MemtableSize - fill.WaitingBytes
+	return waitingMax*t.MemtableMax() - fill.WaitingBytes
 }
 
 // stall is wait, with events around it.

@@ -497,21 +497,26 @@ func TestLowDisk_AFewDeletionsAreFlushedWhenMergesHaveComeToRest(t *testing.T) {
 	})
 }
 
-// The oldest memtable is larger than the room, and all that it holds is deleted in a newer
-// one.
+// The oldest memtables are larger than the room, and all that they hold is deleted in a newer
+// one. In the last case they are also larger than what one flush usually takes.
 func TestLowDisk_AFlushWithoutRoomTakesTheDeletionsOfNewerMemtables(t *testing.T) {
 	t.Parallel()
-	for _, idle := range []bool{true, false} {
+	for _, c := range []struct {
+		size    int64 // of a memtable
+		waiting int
+		value   int
+		idle    bool
+	}{{4 << 20, 1, 200, true}, {4 << 20, 1, 200, false}, {70 << 20, 2, 100 << 10, true}} {
 		synctest.Test(t, func(t *testing.T) {
 			disk := memfs.New()
-			db, err := inside.Open("/db", &stoat.Options{FS: disk, MemtableSize: 4 << 20}, work.Executor{Manual: true})
+			db, err := inside.Open("/db", &stoat.Options{FS: disk, MemtableSize: c.size, LargeValueThreshold: 1 << 30}, work.Executor{Manual: true})
 			testkit.Must(t, err)
 			key := func(i int) []byte { return fmt.Appendf(nil, "%08d", i) }
 			rng, keys := rand.New(rand.NewPCG(7, 7)), 0
-			for ; len(db.Engine.Store.View().Memtables) == 1; keys += 100 {
+			for ; len(db.Engine.Store.View().Memtables) <= c.waiting; keys += 100 {
 				testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 					for i := range 100 {
-						if err := tx.Set(key(keys+i), noise.Bytes(rng, 200)); err != nil {
+						if err := tx.Set(key(keys+i), noise.Bytes(rng, c.value)); err != nil {
 							return err
 						}
 					}
@@ -523,19 +528,19 @@ func TestLowDisk_AFlushWithoutRoomTakesTheDeletionsOfNewerMemtables(t *testing.T
 			for i := range keys {
 				testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Delete(key(i)) }))
 			}
-			if idle {
+			if c.idle {
 				time.Sleep(work.IdleAfter)
 			}
 			_, first := db.Engine.Jobs.FlushStep()
 			testkit.WantError(t, "a flush of more than the room", first, stoat.ErrNoSpace)
 			if _, err := db.Engine.Jobs.FlushStep(); err != nil {
-				t.Errorf("idle %t: a flush of what is deleted says %v", idle, err)
+				t.Errorf("%+v: a flush of what is deleted says %v", c, err)
 			}
 			time.Sleep(work.IdleAfter) // the log becomes small
 			_, err = db.Engine.Jobs.FlushStep()
 			testkit.Must(t, err)
 			if s := db.Stats(); s.TableBytes > 256<<10 || s.Log.BytesOnDisk > 2<<20 {
-				t.Errorf("idle %t: %d bytes of tables and %d of log are left", idle, s.TableBytes, s.Log.BytesOnDisk)
+				t.Errorf("%+v: %d bytes of tables and %d of log are left", c, s.TableBytes, s.Log.BytesOnDisk)
 			}
 			disk.SetCapacity(1 << 40)
 			testkit.Must(t, db.Close())
