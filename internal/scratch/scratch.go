@@ -1,5 +1,5 @@
 // Package scratch lends the buffers through which background jobs write and read
-// files. A file of a large database needs a megabyte of buffer, and so does the
+// files. A file of a large database needs half a megabyte of buffer, and so does the
 // next one. On the heap, each buffer would be outgrown several times and then be
 // garbage.
 package scratch
@@ -11,12 +11,13 @@ import (
 )
 
 // Size is the length in bytes of a full buffer. The pool keeps only full
-// buffers; shorter ones come from the heap.
-const Size = 1 << 20
+// buffers; shorter ones come from the heap. Writes of a megabyte are not faster, and the
+// Go collector doubles what large commits hold at once.
+const Size = 512 << 10
 
 // fullFrom is the length in bytes from which Grow returns a full buffer. A
 // shorter buffer is either outgrown soon or never.
-const fullFrom = Size / 4
+const fullFrom = Size / 8
 
 var full = sync.Pool{New: func() any { return new([Size]byte) }}
 

@@ -24,7 +24,7 @@ func TestGrow_KeepsTheContentsAndMakesRoom(t *testing.T) {
 	Release(b)
 }
 
-func TestGrow_ShortBuffersAreNotMegabytes(t *testing.T) {
+func TestGrow_ShortBuffersAreNotFull(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 100, 4096, fullFrom / 3} {
 		if b := Grow(nil, n); cap(b) > 2*n {

@@ -26,7 +26,7 @@ const (
 	// pendingOffHeap is the size in bytes from which blocks of that memory are taken
 	// outside the Go heap. Smaller blocks may be forgotten with a pooled write set,
 	// so the Go garbage collector must own them.
-	pendingOffHeap = 256 << 10
+	pendingOffHeap = 64 << 10
 )
 
 // init makes memory for memtables of size bytes. At most one memtable's worth is

@@ -27,7 +27,7 @@ type Copier struct {
 const stopEvery = 1 << 20
 
 // NewCopier returns a Copier of the file of src. The caller keeps ownership of src. In
-// a sequential copy it reads ahead bytes at once, at most a megabyte, into a buffer of
+// a sequential copy it reads ahead bytes at once, at most half a megabyte, into a buffer of
 // that size.
 func NewCopier(src *Reader, ahead int64) (*Copier, error) {
 	c := &Copier{src: src, v: &view{end: src.foot.recordsEnd}, in: window{file: src.file}, ahead: ahead}

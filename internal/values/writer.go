@@ -39,7 +39,7 @@ type Properties struct {
 	FirstSeq, LastSeq base.SeqNum
 }
 
-// A Writer writes a value file. It has a buffer of one megabyte, and another one if a
+// A Writer writes a value file. It has a buffer of half a megabyte, and another one if a
 // Copier copies long records into it. It writes longer values without copying them.
 type Writer struct {
 	out    output
