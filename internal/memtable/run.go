@@ -38,6 +38,11 @@ func (it *item) setPrefix(rest []byte) {
 	it.lo = binary.BigEndian.Uint32(padded[8:])
 }
 
+// before reports whether the cached bytes of it are smaller than those of other.
+func (it item) before(other item) bool {
+	return it.hi < other.hi || it.hi == other.hi && it.lo < other.lo
+}
+
 // A run is an immutable list of entries in the order of iteration: ascending
 // by key and, within a key, newest first.
 type run struct {

@@ -38,8 +38,31 @@ func (s sorter) sort(items, tmp []item, depth, level int) int {
 		s.insert(items, shared)
 		return shared
 	}
-	s.sortCached(items, tmp, shared, level)
+	if !presorted(items) {
+		s.sortCached(items, tmp, shared, level)
+	}
 	return shared
+}
+
+// presorted brings items into order whose cached bytes all ascend, or all descend, and
+// reports whether it did. They descend when a caller has written sorted keys, since the
+// newest item comes first.
+func presorted(items []item) bool {
+	if items[0].before(items[1]) {
+		for i := 2; i < len(items); i++ {
+			if !items[i-1].before(items[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	for i := 1; i < len(items); i++ {
+		if !items[i].before(items[i-1]) {
+			return false
+		}
+	}
+	slices.Reverse(items)
+	return true
 }
 
 // sortCached sorts items whose bytes after shared are cached. The radix sort

@@ -48,6 +48,58 @@ func TestSort_AnyKeys(t *testing.T) {
 	}
 }
 
+func TestSort_KeysThatAreOrderedOrNearly(t *testing.T) {
+	t.Parallel()
+	arrangements := []struct {
+		name    string
+		arrange func(keys []int, at int)
+	}{
+		{"ascending", func([]int, int) {}},
+		{"descending", func(keys []int, _ int) { slices.Reverse(keys) }},
+		{"one pair swapped", func(keys []int, at int) { keys[at], keys[at+1] = keys[at+1], keys[at] }},
+		{"descending, one pair swapped", func(keys []int, at int) {
+			slices.Reverse(keys)
+			keys[at], keys[at+1] = keys[at+1], keys[at]
+		}},
+		{"one key twice", func(keys []int, at int) { keys[at] = keys[at+1] }},
+		{"descending, one key twice", func(keys []int, at int) {
+			slices.Reverse(keys)
+			keys[at] = keys[at+1]
+		}},
+	}
+	for run, a := range arrangements {
+		t.Run(a.name, func(t *testing.T) {
+			t.Parallel()
+			r := rng(t, uint64(run))
+			for _, n := range []int{2, insertionMax, insertionMax + 1, 100, 1000} {
+				for _, at := range []int{0, n - 2, r.IntN(n - 1)} {
+					keys := make([]int, n)
+					for i := range keys {
+						keys[i] = i
+					}
+					a.arrange(keys, at)
+					deep := r.IntN(2) == 0 // the cached bytes tell only some keys apart
+					table := New(Options{TailMax: math.MaxInt})
+					for i, number := range keys {
+						k := fmt.Appendf(nil, "%06d", number)
+						if deep {
+							k = fmt.Appendf(nil, "%c the same in all %06d", 'a'+rune(number/500), number)
+						}
+						if err := table.Set(k, nil, hashOf(k), base.Meta{Kind: base.KindSet}, base.SeqNum(i+1)); err != nil {
+							t.Fatal(err)
+						}
+					}
+					sorted, err := table.sortTail(0, uint32(n))
+					if err != nil {
+						t.Fatal(err)
+					}
+					checkRun(t, table, sorted, n)
+				}
+			}
+		})
+	}
+}
+
 // checkRun checks the order of a run and all that it caches.
 func checkRun(t *testing.T, table *Table, r *run, n int) {
 	t.Helper()
