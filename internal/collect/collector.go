@@ -130,7 +130,7 @@ func (c *Collector) Pick(pressure values.Pressure) Batch {
 	}
 	b := Batch{copyMax: uint64(c.o.Executor.StepBytes)}
 	most := c.LiveMax()
-	for choice := range values.PickCollection(files, pressure) {
+	for choice := range values.PickCollection(files, pressure, c.o.Throttle.Slack()) {
 		f, _ := s.Version.Value(choice.Num)
 		if b.Add(choice, f); b.Full(most) {
 			break

@@ -257,6 +257,7 @@ func (c *Committer) placeApart(ctx context.Context, r *Request, large bool) (err
 	for _, s := range w.Streams {
 		files = append(files, s.File)
 	}
+	c.throttle.Wrote(bytes)
 	if err = c.installApart(r, files, large); err != nil {
 		return err
 	}

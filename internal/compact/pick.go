@@ -93,13 +93,14 @@ func (p *picker) valueScore() float64 {
 	for _, f := range p.v.Values {
 		all += f.Bytes
 	}
-	refers := float64(newest) / float64(max(uint64(p.s.ValuesMin), all/valuesPart))
-	hides := p.s.Replacing * float64(newest) / float64(max(uint64(p.s.ValuesMin/8), all/valuesPart))
+	part := p.s.Slack * float64(all) / valuesPart
+	refers := float64(newest) / max(float64(p.s.ValuesMin), part)
+	hides := p.s.Replacing * float64(newest) / max(float64(p.s.ValuesMin/8), part)
 	return max(refers, hides)
 }
 
-// valuesPart is a divisor: level 0 may refer to 1/valuesPart of all values. A smaller
-// fraction finds garbage sooner and merges more often.
+// valuesPart is a divisor: level 0 may refer to 1/valuesPart of all values, times the slack.
+// A smaller fraction finds garbage sooner and merges more often.
 const valuesPart = 16
 
 // NewestValues returns how many bytes of values level 0 refers to. How much garbage these

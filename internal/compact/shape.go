@@ -20,6 +20,9 @@ type Shape struct {
 	// Replacing is the estimated fraction of the values of level 0 that replace others.
 	// If it is large, the bound falls to an eighth of ValuesMin.
 	Replacing float64
+	// Slack is how many times as many values level 0 may refer to as usual, because the
+	// database grows. Default: 1.
+	Slack float64
 	// RunsMax is the number of runs of level 0 that may hold one key; twice as many if
 	// level 0 is wide. Default: 12.
 	RunsMax int
@@ -146,7 +149,7 @@ func (s Shape) withDefaults() Shape {
 	if s.RunsMax <= 0 {
 		s.RunsMax = 12
 	}
-	s.Versions = max(s.Versions, 1)
+	s.Versions, s.Slack = max(s.Versions, 1), max(s.Slack, 1)
 	if s.DeletionAgeMs == 0 {
 		s.DeletionAgeMs = 24 * 60 * 60 * 1000
 	}

@@ -162,6 +162,7 @@ func (j *Jobs) flush(v *state.View, from int) error {
 	if part, known := run.sample.part(); known {
 		j.throttle.LearnReplacing(part)
 	}
+	j.throttle.Wrote(run.values.Bytes())
 	edit := manifest.Edit{
 		AddTables:  run.result.Tables,
 		AddValues:  run.values.Made(),

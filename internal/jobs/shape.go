@@ -26,6 +26,7 @@ func (j *Jobs) Shape(load work.Load, horizon uint64) compact.Shape {
 		BaseSizeMin:    8 * j.o.MemtableSize,
 		ValuesMin:      2 * j.o.MemtableSize,
 		Replacing:      j.throttle.Replacing(),
+		Slack:          j.throttle.Slack(),
 		TableSize:      TableSize(j.o.MemtableSize),
 		Idle:           load == work.Idle,
 		NowMs:          horizon,

@@ -16,7 +16,8 @@ const (
 	// of garbage, known and expected, commits are slowed down in proportion. At
 	// surplusFull they are slowed to the speed at which collection frees space, as
 	// overwriting makes as much garbage as it writes. The log, tables, headers and copies under
-	// way come on top. The whole is 1.50 to 1.55 times the live data.
+	// way come on top. The whole is 1.50 to 1.55 times the live data. While a database grows,
+	// both are larger: see Slack.
 	surplusFrom = 0.22
 	surplusFull = 0.30
 	// surplusPaceMax bounds how many times slower than collection commits become.
@@ -87,7 +88,10 @@ func (t *Throttle) SetDebt(debt int64, use Use) {
 	if use.Garbage+use.Pending >= use.All {
 		t.estimate.replacing.Store(0) // no live value is left that could be replaced
 	}
-	p := paceFor(debt, use, t.estimate.get(), t.freeNsPerKiB.Load(), t.o.MemtableSize)
+	replacing := t.estimate.get()
+	_, live := use.surplus(replacing)
+	slack := t.growth.learn(live, replacing)
+	p := paceFor(debt, use, replacing, slack, t.freeNsPerKiB.Load(), t.o.MemtableSize)
 	t.debt.Store(debt)
 	t.estimate.over.Store(p.collecting)
 	t.tableMax.Store(p.tableMax)
@@ -104,15 +108,15 @@ type pace struct {
 	tableMax   int64 // bytes of a full memtable
 }
 
-// paceFor decides the pace. freeNs is the time that collection takes to free a
+// paceFor decides the pace. slack is that of Throttle.Slack. freeNs is the time that collection takes to free a
 // KiB, 0 if that was not measured.
-func paceFor(debt int64, use Use, replacing float64, freeNs, memtableSize int64) pace {
+func paceFor(debt int64, use Use, replacing, slack float64, freeNs, memtableSize int64) pace {
 	const second = float64(time.Second)
 	p := pace{tableMax: memtableSize}
 	ns := float64(debt) / debtUnit * second / (debtRate >> 10)
 	surplus, live := use.surplus(replacing)
 	share := surplus / max(live, float64(SmallDatabase*memtableSize))
-	over := (share - surplusFrom) / (surplusFull - surplusFrom)
+	over := (share/slack - surplusFrom) / (surplusFull - surplusFrom)
 	if over > 0 {
 		free := float64(freeNs)
 		if free == 0 {

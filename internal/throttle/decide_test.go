@@ -42,7 +42,8 @@ func TestDebt_Scripts(t *testing.T) {
 			number := func(name string) int64 { return c.Int(t, name, 0) }
 			use := Use{Garbage: uint64(number("garbage")), Newest: uint64(number("newest")),
 				Pending: uint64(number("pending")), All: uint64(number("all"))}
-			p := paceFor(number("behind"), use, mustPart(t, c.String("replacing", "0")), number("free"), number("memtable"))
+			p := paceFor(number("behind"), use, mustPart(t, c.String("replacing", "0")),
+				mustPart(t, c.String("slack", "1")), number("free"), number("memtable"))
 			out := fmt.Sprintf("%d ns a KiB, memtables of %d", p.nsPerKiB, p.tableMax)
 			if p.collecting {
 				out += ", for the sake of collection"

@@ -60,6 +60,7 @@ type Throttle struct {
 	nsPerKiB, flushNsPerKiB, freeNsPerKiB atomic.Int64
 
 	estimate estimate
+	growth   growth
 	tableMax atomic.Int64 // see MemtableMax
 	debt     atomic.Int64 // bytes, as of the last edit
 	paidAt   atomic.Int64 // when what was written is paid for, of work.Now

@@ -33,7 +33,7 @@ const (
 )
 
 // garbageMin is the percentage of garbage, over all files, from which the collector
-// collects it. The less garbage a file has, the more a rewrite costs for its gain. But
+// collects it, without slack. The less garbage a file has, the more a rewrite costs for its gain. But
 // all files together should stay near 1.5 times the live data. Level 0, the log and
 // the copy in progress take a part of that. See decision 0008.
 var garbageMin = [...]uint64{Idle: 5, Busy: 18, Strained: 14}
@@ -48,13 +48,15 @@ type Choice struct {
 }
 
 // PickCollection returns the files to collect, the most urgent first, while there is
-// need. It drops wholly dead files at once. Then, while the garbage in all files
+// need. Beside foreground work, slack times as much garbage as usual may stay, in proportion
+// to what is live. It drops wholly dead files at once. Then, while the garbage in all files
 // together exceeds the bound for the pressure, it picks the file with the largest
 // fraction of garbage. Ties go to the larger file, then to the older. It sorts files.
 //
 // The worst file has at least the average fraction of garbage, so every rewrite pays.
 // Each rewrite reduces the garbage, so the rewrites end.
-func PickCollection(files []FileState, pressure Pressure) iter.Seq[Choice] {
+func PickCollection(files []FileState, pressure Pressure, slack float64) iter.Seq[Choice] {
+	least := garbageFrom(pressure, slack)
 	return func(yield func(Choice) bool) {
 		var total, garbage uint64
 		for i := range files {
@@ -69,7 +71,7 @@ func PickCollection(files []FileState, pressure Pressure) iter.Seq[Choice] {
 			}
 		}
 		due := func() bool {
-			return garbage > 0 && float64(garbage)*100 >= float64(total)*float64(garbageMin[pressure])
+			return garbage > 0 && float64(garbage) >= float64(total)*least
 		}
 		if !due() {
 			return
@@ -87,6 +89,16 @@ func PickCollection(files []FileState, pressure Pressure) iter.Seq[Choice] {
 			garbage -= f.garbage()
 		}
 	}
+}
+
+// garbageFrom returns the part of all files that must be garbage for a collection.
+func garbageFrom(pressure Pressure, slack float64) float64 {
+	part := float64(garbageMin[pressure]) / 100
+	if pressure == Idle {
+		return part
+	}
+	ofLive := slack * part / (1 - part)
+	return ofLive / (1 + ofLive)
 }
 
 // garbage returns the number of unreferenced bytes. It tolerates a sum of references

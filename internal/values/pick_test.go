@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,6 +21,10 @@ func TestPick_Scripts(t *testing.T) {
 			if c.Name != "pick" {
 				c.Unknown(t)
 			}
+			slack, err := strconv.ParseFloat(c.String("slack", "1"), 64)
+			if err != nil {
+				t.Fatalf("%s: %v", c.Pos, err)
+			}
 			var files []FileState
 			for _, line := range c.Lines() {
 				var f FileState
@@ -32,7 +37,7 @@ func TestPick_Scripts(t *testing.T) {
 			}
 			var out strings.Builder
 			for pressure, name := range []string{"idle", "busy", "strained"} {
-				fmt.Fprintf(&out, "%s: %s\n", name, describeChoice(firstChoice(files, Pressure(pressure))))
+				fmt.Fprintf(&out, "%s: %s\n", name, describeChoice(firstChoice(files, Pressure(pressure), slack)))
 			}
 			return out.String()
 		}
@@ -50,8 +55,8 @@ func describeChoice(c Choice, ok bool) string {
 }
 
 // firstChoice returns the first file to collect, or false if there is none.
-func firstChoice(files []FileState, pressure Pressure) (first Choice, due bool) {
-	for first = range PickCollection(slices.Clone(files), pressure) {
+func firstChoice(files []FileState, pressure Pressure, slack float64) (first Choice, due bool) {
+	for first = range PickCollection(slices.Clone(files), pressure, slack) {
 		return first, true
 	}
 	return first, false
@@ -72,12 +77,12 @@ func TestPick_CollectionEnds(t *testing.T) {
 			}
 			files = append(files, FileState{Num: base.FileNum(i), Bytes: bytes, Live: live, Held: rng.IntN(8) == 0})
 		}
-		pressure := Pressure(rng.IntN(3))
-		for c := range PickCollection(slices.Clone(files), pressure) {
-			if first, due := firstChoice(files, pressure); !due || c != first {
+		pressure, slack := Pressure(rng.IntN(3)), 1+2*rng.Float64()
+		for c := range PickCollection(slices.Clone(files), pressure, slack) {
+			if first, due := firstChoice(files, pressure, slack); !due || c != first {
 				t.Fatalf("seed %d: %+v, and %+v if it is asked anew", seed, c, first)
 			}
-			if !c.Drop && c.Free*100 < (c.Copy+c.Free)*garbageMin[pressure] {
+			if !c.Drop && float64(c.Free) < float64(c.Copy+c.Free)*garbageFrom(pressure, slack)*0.999 {
 				t.Fatalf("seed %d: %+v does not pay", seed, c)
 			}
 			i := slices.IndexFunc(files, func(f FileState) bool { return f.Num == c.Num })
@@ -87,7 +92,7 @@ func TestPick_CollectionEnds(t *testing.T) {
 				files[i].Bytes = files[i].Live
 			}
 		}
-		if c, due := firstChoice(files, pressure); due {
+		if c, due := firstChoice(files, pressure, slack); due {
 			t.Fatalf("seed %d: still %+v", seed, c)
 		}
 	}
@@ -102,7 +107,7 @@ func BenchmarkPickCollection(b *testing.B) {
 			files[i] = FileState{Num: base.FileNum(i), Bytes: 16 << 20, Live: uint64(i%2) * uint64(i%1000) << 10}
 		}
 		n := 0
-		for range PickCollection(files, Idle) {
+		for range PickCollection(files, Idle, 1) {
 			n++
 		}
 		if n < len(files)/2 {
