@@ -62,6 +62,9 @@ func TestSlack_FollowsTheGrowthOfTheDatabase(t *testing.T) {
 			{name: "about as much", steps: 30, written: 16 * mb, replaces: 0.5, least: 1, most: slackMax},
 			{name: "after", steps: 10, written: 16 * mb, replaces: 0.5, least: slackMax, most: slackMax},
 		}},
+		{"values expire in a database that was opened", 1000 * mb, []stage{
+			{name: "expired", steps: 200, written: 16 * mb, other: 1, least: 1, most: 1},
+		}},
 		{"no values", 0, []stage{{name: "none", steps: 3, least: 1, most: 1}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
