@@ -19,6 +19,8 @@ type Discard struct {
 	// Settled is a timestamp below which no version of a key of the job exists outside
 	// of the job.
 	Settled uint64
+	// Purged says that range tombstones outside of the job may hide versions of the job.
+	Purged bool
 }
 
 // A discarder drops versions of keyspaces with timestamps that no reader can find. A
@@ -38,6 +40,10 @@ type Discard struct {
 // A deletion is dropped only if no older version can be outside of the job, such as a
 // late one in a memtable. Discard.Settled says so. The discarder holds the deletion
 // until it has seen all older versions.
+//
+// A range tombstone outside of the job may hide a@50, but not a@30, which was written later. So
+// where there are such tombstones, a version that was written after those that stay, stays too.
+// A tombstone hides all versions of a user's key that were written before it.
 type discarder struct {
 	of     func(number uint32) Discard
 	rules  *Rules
@@ -45,10 +51,11 @@ type discarder struct {
 	number uint32
 	limits Discard // of the keyspace number
 
-	group   []byte     // what all versions of the current user's key begin with
-	hidden  bool       // a version up to the discard point was met
-	first   []byte     // the key of that version
-	held    base.Entry // a deletion, if holding
+	group   []byte      // what all versions of the current user's key begin with
+	hidden  bool        // a version up to the discard point was met
+	first   []byte      // the key of that version
+	newest  base.SeqNum // of the versions up to the discard point that were met and do not go
+	held    base.Entry  // a deletion, if holding
 	holding bool
 }
 
@@ -91,9 +98,13 @@ func (d *discarder) judge(e *base.Entry) (drop bool) {
 		return false
 	}
 	if d.hidden {
+		if d.limits.Purged && e.Seq > d.newest {
+			d.newest = e.Seq
+			return false
+		}
 		return d.holding || !bytes.Equal(e.Key, d.first)
 	}
-	d.hidden, d.first = true, append(d.first[:0], e.Key...)
+	d.hidden, d.first, d.newest = true, append(d.first[:0], e.Key...), e.Seq
 	if e.Meta.Kind == base.KindStampDelete && (at <= d.limits.Settled || mutant.On(mutant.StampDropDeletion)) {
 		d.holding = true
 		d.held = *e
@@ -118,8 +129,9 @@ func (d *discarder) straddles(next []byte) bool {
 
 // FirstElsewhere looks at entries that are not in the inputs of p, but may be versions of a
 // user's key of the inputs. It returns their smallest sequence number. Entries that are not
-// in tables have sequence numbers from unflushed on.
-func (p *Plan) FirstElsewhere(v *manifest.Version, unflushed base.SeqNum) base.SeqNum {
+// in tables have sequence numbers from unflushed on. purged reports whether range tombstones
+// in tables are among the entries. Those in memory hide all versions in tables.
+func (p *Plan) FirstElsewhere(v *manifest.Version, unflushed base.SeqNum) (first base.SeqNum, purged bool) {
 	inputs := make(map[base.FileNum]bool)
 	var lo, end []byte
 	bounded := true
@@ -140,13 +152,14 @@ func (p *Plan) FirstElsewhere(v *manifest.Version, unflushed base.SeqNum) base.S
 	if !bounded {
 		r.hi = nil
 	}
-	first := unflushed
+	first = unflushed
 	for _, tables := range v.Levels {
 		for _, t := range tables {
 			if !inputs[t.Num] && !r.before(t) && !r.after(t) {
 				first = min(first, t.SmallestSeq)
+				purged = purged || t.RangeDeletions > 0
 			}
 		}
 	}
-	return first
+	return first, purged
 }

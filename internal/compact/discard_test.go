@@ -39,7 +39,7 @@ func TestDiscard_Scripts(t *testing.T) {
 			if c.Name != "discard" {
 				c.Unknown(t)
 			}
-			limits := Discard{Timed: true, Below: uint64(c.Int(t, "below", 0)), Settled: uint64(c.Int(t, "settled", 0))}
+			limits := Discard{Timed: true, Below: uint64(c.Int(t, "below", 0)), Settled: uint64(c.Int(t, "settled", 0)), Purged: c.Has("purged")}
 			rules := Rules{Snapshots: []base.SeqNum{base.SeqNum(c.Int(t, "oldest", 100))}, Bottom: !c.Has("above"), NowMs: uint64(c.Int(t, "now", 0))}
 			d := discarder{rules: &rules, of: func(number uint32) Discard {
 				if number != 1 {
@@ -99,15 +99,16 @@ func TestDiscard_KnowsTheFirstEntryElsewhere(t *testing.T) {
 	}
 	input := table(1, "b@9", "d@50", 3)
 	for _, c := range []struct {
-		other *manifest.Table
-		want  base.SeqNum
+		other    *manifest.Table
+		want     base.SeqNum
+		overlaps bool
 	}{
-		{table(2, "c@9", "c@5", 7), 7},
-		{table(2, "a@9", "b@20", 7), 100}, // later versions of the first key
-		{table(2, "a@9", "b@9", 7), 7},
-		{table(2, "d@40", "e@5", 7), 7}, // older versions of the last key
-		{table(2, "e@40", "f@5", 7), 100},
-		{table(2, "c@9", "c@5", 700), 100},
+		{table(2, "c@9", "c@5", 7), 7, true},
+		{table(2, "a@9", "b@20", 7), 100, false}, // later versions of the first key
+		{table(2, "a@9", "b@9", 7), 7, true},
+		{table(2, "d@40", "e@5", 7), 7, true}, // older versions of the last key
+		{table(2, "e@40", "f@5", 7), 100, false},
+		{table(2, "c@9", "c@5", 700), 100, true},
 	} {
 		for level := range manifest.Levels {
 			v := &manifest.Version{}
@@ -115,7 +116,14 @@ func TestDiscard_KnowsTheFirstEntryElsewhere(t *testing.T) {
 			v.Levels[level] = append(v.Levels[level], c.other)
 			plan := &Plan{}
 			plan.Inputs[last] = []*manifest.Table{input}
-			if got := plan.FirstElsewhere(v, 100); got != c.want {
+			for _, tombstones := range []uint64{0, 1} {
+				c.other.RangeDeletions = tombstones
+				_, purged := plan.FirstElsewhere(v, 100)
+				if want := tombstones > 0 && c.overlaps; purged != want {
+					t.Errorf("with %d tombstones from %q to %q in level %d: %t", tombstones, c.other.Smallest, c.other.Largest, level, purged)
+				}
+			}
+			if got, _ := plan.FirstElsewhere(v, 100); got != c.want {
 				t.Errorf("with a table from %q to %q in level %d: %d, want %d", c.other.Smallest, c.other.Largest, level, got, c.want)
 			}
 		}
