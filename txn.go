@@ -51,7 +51,8 @@ func (tx Txn) Commit(opts ...CommitOption) error { return tx.t.Commit(durability
 // transaction has two megabytes of values of Options.LargeValueThreshold or more,
 // CommitAsync writes these values to a file and makes the file durable.
 //
-// CommitAsync waits while 64 MiB of other commits wait. It waits for at most a
+// CommitAsync waits while the other commits of CommitAsync under way hold 64 MiB of memory:
+// what they write, and 6 KiB each. It waits for at most a
 // second while the disk is nearly full. Before it writes large values, it waits as
 // long as Commit does. A context of the transaction ends these waits with its
 // error. Later, the context has no effect.

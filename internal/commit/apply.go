@@ -156,7 +156,11 @@ const shrinkMin = 1 << 20
 // If there is no memory for a copy, they stay as they are.
 func (c *Committer) Shrink(w *WriteSet) {
 	size := w.Pending.Bytes()
-	if size < shrinkMin || (&Request{writes: w}).size() > size/mostlyDead {
+	if size < max(shrinkMin, w.shrinkFrom) {
+		return
+	}
+	if (&Request{writes: w}).size() > size/mostlyDead {
+		w.shrinkFrom = 2 * size // to look again takes longer than the writes since
 		return
 	}
 	pending := c.store.Memory.NewPending()
@@ -167,7 +171,7 @@ func (c *Committer) Shrink(w *WriteSet) {
 		}
 	}
 	w.Pending.Release()
-	w.Pending = pending
+	w.Pending, w.shrinkFrom = pending, 0
 }
 
 // apply puts the writes of a transaction into the memtable, where they wait to become

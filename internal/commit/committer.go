@@ -33,9 +33,10 @@ const (
 	// groupBytes is about the number of bytes that one group writes at most, so that no
 	// member waits long for the others.
 	groupBytes = 4 << 20
-	// queueBytes is the number of bytes that may wait in the queue before CommitAsync
-	// waits.
-	queueBytes = 64 << 20
+	// asyncMax is about how many bytes of memory async requests may hold before CommitAsync
+	// waits. They hold what they write, and requestBytes each.
+	asyncMax     = 64 << 20
+	requestBytes = 6 << 10
 )
 
 // Options are what a Committer is made of.
@@ -106,11 +107,13 @@ type Committer struct {
 	// ended. Most of them come back.
 	expected int
 	async    int // requests of CommitAsync that have not been reported
-	early    int // requests in the queue that are applied; see SubmitEarly
-	held     int // leaders that may wait for memory or tables, and calls of CommitTables
-	closed   bool
-	idle     sync.Cond // leaders or async has become 0
-	shorter  sync.Cond // bytes has fallen below queueBytes, or a waiter must check again
+	// asyncBytes is about how much memory those hold whose transactions have not ended.
+	asyncBytes int64
+	early      int // requests in the queue that are applied; see SubmitEarly
+	held       int // leaders that may wait for memory or tables, and calls of CommitTables
+	closed     bool
+	idle       sync.Cond // leaders or async has become 0
+	shorter    sync.Cond // asyncBytes has fallen below asyncMax, or a waiter must check again
 
 	Counts Counts
 }
@@ -226,32 +229,37 @@ func (c *Committer) await(ctx context.Context, r *Request, lead bool) error {
 }
 
 // SubmitAsync takes r through the pipeline on goroutines of the database and
-// reports to done. ctx ends what the caller waits for before r is in the queue.
-func (c *Committer) SubmitAsync(ctx context.Context, r *Request, done Done) {
-	r.done = done
+// reports to done. Before that, it calls end, which gives back what the transaction holds, r
+// among it. A slow callback must not keep that. ctx ends what the caller waits for before r is
+// in the queue.
+func (c *Committer) SubmitAsync(ctx context.Context, r *Request, end func(), done Done) {
+	r.end, r.done = end, done
 	c.releaseSlot(r)
-	if err := c.prepare(ctx, r); err != nil {
-		c.Tell(r.done, err)
+	err := c.prepare(ctx, r)
+	if err != nil {
+		end()
+		c.Tell(done, err)
 		return
 	}
-	lead, err := false, c.awaitShorter(ctx)
-	if err == nil {
+	lead := false
+	if err = c.awaitShorter(ctx); err == nil {
 		lead, err = c.enqueue(r)
 	}
 	if err != nil {
 		c.settle(r)
-		c.Tell(r.done, err)
+		end()
+		c.Tell(done, err)
 	} else if lead {
 		go c.lead(context.Background(), nil)
 	}
 }
 
-// awaitShorter waits until the queue has room for another async request. When ctx
+// awaitShorter waits until async requests hold less memory. When ctx
 // is done before that, it returns the error of ctx.
 func (c *Committer) awaitShorter(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.bytes < queueBytes || c.closed {
+	if c.asyncBytes < asyncMax || c.closed {
 		return nil
 	}
 	defer context.AfterFunc(ctx, func() {
@@ -259,7 +267,7 @@ func (c *Committer) awaitShorter(ctx context.Context) error {
 		defer c.mu.Unlock()
 		c.shorter.Broadcast()
 	})()
-	for c.bytes >= queueBytes && !c.closed {
+	for c.asyncBytes >= asyncMax && !c.closed {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -274,7 +282,7 @@ func (c *Committer) Tell(done Done, err error) {
 	c.mu.Lock()
 	c.async++
 	c.mu.Unlock()
-	go c.report([]*Request{{done: done, err: err}})
+	go c.report([]outcome{{done: done, err: err}})
 }
 
 // enqueue adds r to the queue and reports whether its goroutine is to lead.
@@ -289,13 +297,14 @@ func (c *Committer) enqueueLocked(r *Request) (lead bool, err error) {
 	if c.closed {
 		return false, base.ErrClosed
 	}
-	if r.done != nil {
-		c.async++
-	}
 	r.queued = true
 	c.queue = append(c.queue, r)
 	r.waiting = r.size()
 	c.bytes += r.waiting
+	if r.done != nil {
+		c.async++
+		c.asyncBytes += r.waiting + requestBytes
+	}
 	if c.leaders > 0 {
 		c.met.Store(work.Now())
 	}

@@ -162,31 +162,58 @@ func (c *Committer) finish(g *group, own *Request) bool {
 	members := g.members[:async]
 	g.members = nil
 	c.pass(own)
-	if own != nil && async > 0 {
-		go c.report(members) // a caller of Commit does not wait for callbacks
-	} else {
-		c.report(members)
+	switch {
+	case async == 0:
+	case own != nil:
+		go func() { c.report(c.endAsync(members)) }() // a caller of Commit does not wait for them
+	default:
+		c.report(c.endAsync(members))
 	}
 	return included
 }
 
+// An outcome is what the callback of an async request is told.
+type outcome struct {
+	done    Done
+	version base.SeqNum
+	err     error
+}
+
+// endAsync ends the transactions of async requests. It returns what their callbacks are to be
+// told. Afterwards the requests belong to other transactions.
+func (c *Committer) endAsync(members []*Request) []outcome {
+	outcomes, bytes := make([]outcome, len(members)), int64(0)
+	for i, r := range members {
+		outcomes[i] = outcome{r.done, r.seq, r.err}
+		if r.err != nil {
+			outcomes[i].version = 0 // it may have got one before the group failed
+		}
+		bytes += r.waiting + requestBytes
+		if r.end != nil {
+			r.end()
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asyncBytes -= bytes; c.asyncBytes < asyncMax {
+		c.shorter.Broadcast()
+	}
+	return outcomes
+}
+
 // report calls the callbacks of CommitAsync. If one of them ends its goroutine, another one
 // goes on.
-func (c *Committer) report(members []*Request) {
+func (c *Committer) report(outcomes []outcome) {
 	called := 0
 	defer func() {
 		c.reported(called)
-		if rest := members[called:]; len(rest) > 0 {
+		if rest := outcomes[called:]; len(rest) > 0 {
 			go c.report(rest)
 		}
 	}()
-	for _, r := range members {
+	for _, o := range outcomes {
 		called++
-		version := r.seq
-		if r.err != nil {
-			version = 0 // it may have got one before the group failed
-		}
-		r.done(version, r.err)
+		o.done(o.version, o.err)
 	}
 }
 
@@ -238,7 +265,7 @@ func (c *Committer) take(refused error) *group {
 	}
 	clear(c.queue[len(rest):])
 	c.queue, c.early = rest, 0
-	c.shrunkLocked(bytes)
+	c.bytes -= bytes
 	return g
 }
 

@@ -19,7 +19,7 @@ const spansKept = 256
 // retention returns how many bytes of the log are kept for feeds, although recovery does
 // not need them.
 func (c *Committer) retention() int64 {
-	if c.o.Space.Scarce() {
+	if c.o.Space.Low() {
 		return 0
 	}
 	bytes := c.o.Settings(0).ChangeRetention

@@ -24,11 +24,13 @@ type WriteSet struct {
 	Large   int64           // bytes of values that may be written to value files
 	// lapse is the first time at which a value expires that became a part of the writes, in
 	// milliseconds of Unix time. 0 means never.
-	lapse   uint64
-	Streams []*place.Stream // values that were given as readers
-	Reads   readset.Set
-	Commits uint   // counts commits, to measure some
-	Key     []byte // memory for the stored form of a key
+	lapse uint64
+	// shrinkFrom is the size in bytes of Pending from which Shrink looks again.
+	shrinkFrom int64
+	Streams    []*place.Stream // values that were given as readers
+	Reads      readset.Set
+	Commits    uint   // counts commits, to measure some
+	Key        []byte // memory for the stored form of a key
 	// Passages has what the transaction writes to each keyspace, but the default one.
 	Passages []Passage
 
@@ -124,7 +126,7 @@ func (c *Committer) FreeWriteSet(w *WriteSet) {
 		w.Pending.Reset()
 	}
 	w.Reads.Reset()
-	w.Large, w.Adds, w.Partial, w.lapse = 0, false, false, 0
+	w.Large, w.Adds, w.Partial, w.lapse, w.shrinkFrom = 0, false, false, 0, 0
 	clear(w.Passages)
 	w.Passages = w.Passages[:0]
 	if cap(w.Key) > 1<<10 {
@@ -182,7 +184,8 @@ type Request struct {
 
 	seq  base.SeqNum // the outcome
 	err  error
-	done Done // of an async request, in place of ready
+	done Done   // of an async request, in place of ready
+	end  func() // of an async request: ends its transaction
 	// ready has room for one signal, so that its sender waits at most for the goroutine of the
 	// request to take an earlier one.
 	ready chan signal
@@ -270,15 +273,8 @@ func (c *Committer) removeLocked(r *Request) bool {
 	r.queued = false
 	i := slices.Index(c.queue, r)
 	c.queue = slices.Delete(c.queue, i, i+1)
-	c.shrunkLocked(r.waiting)
+	c.bytes -= r.waiting
 	return true
-}
-
-// shrunkLocked notes that a number of bytes has left the queue. The caller holds mu.
-func (c *Committer) shrunkLocked(bytes int64) {
-	if c.bytes -= bytes; c.bytes < queueBytes {
-		c.shorter.Broadcast()
-	}
 }
 
 // endPromise ends the promise of space to a request. What it brought is in the

@@ -19,12 +19,12 @@ func TestWaiting_AnAsyncRequestBehindALongQueueEndsWithItsContext(t *testing.T) 
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := New(Options{Store: new(state.Store), Space: space.New(space.Options{})})
-		c.bytes = queueBytes
+		c.asyncBytes = asyncMax
 		ctx, cancel := context.WithCancel(t.Context())
 		done, returned := make(chan error, 1), make(chan struct{})
 		began := time.Now()
 		go func() {
-			c.SubmitAsync(ctx, SyncRequest(), func(_ base.SeqNum, err error) { done <- err })
+			c.SubmitAsync(ctx, SyncRequest(), func() {}, func(_ base.SeqNum, err error) { done <- err })
 			close(returned)
 		}()
 		synctest.Wait()
@@ -117,16 +117,16 @@ func TestReport_CallsTheOthersWhenACallbackEndsItsGoroutine(t *testing.T) {
 		const n = 5
 		c.async = n
 		called := 0 // one callback runs at a time
-		var members []*Request
+		var outcomes []outcome
 		for i := range n {
-			members = append(members, &Request{done: func(base.SeqNum, error) {
+			outcomes = append(outcomes, outcome{done: func(base.SeqNum, error) {
 				called++
 				if i%2 == 0 {
 					runtime.Goexit()
 				}
 			}})
 		}
-		go c.report(members)
+		go c.report(outcomes)
 		c.Drain()
 		synctest.Wait()
 		if called != n {

@@ -151,7 +151,7 @@ func (j *Jobs) idleInputs() (in idleInputs, falls, again time.Duration) {
 		least := j.flushMin()
 		in.large = active.Bytes() >= least || j.commits.HeldByActive() >= least || j.commits.NeededLogBytes() >= idleLogMin
 	}
-	in.large = in.large || in.scarce && j.commits.KeptLogBytes() > 0
+	in.large = in.large || j.space.Low() && j.commits.KeptLogBytes() > 0
 	in.manyRuns = j.flushesFirst() && j.store.Version().Runs() >= pausingRuns
 	return in, falls, again
 }

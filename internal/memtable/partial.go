@@ -89,11 +89,33 @@ func (t *Table) HasPartial(key []byte, hash uint64) (has bool) {
 }
 
 // folded returns the whole entry in place of a partial one that is copied over the
-// version old, if it is time for that.
+// version old, if it is time for that. After an attempt that failed, the chain must become
+// twice as long before the next one, which takes longer with each version.
 func (c *copier) folded(from entry, fw uint64, old Ref) (whole []byte, m base.Meta, ok bool) {
-	if c.fold == nil || old == 0 || (c.t.arena.linksTo(old).depth+1)%foldEvery != 0 {
+	if c.fold == nil || old == 0 || !c.foldDue(old) {
 		return nil, m, false
 	}
 	whole, m, ok = c.fold(from.key(fw), from.value(fw), wordKind(fw))
 	return whole, m, ok && checkSizes(wordKeyLen(fw), uint64(len(whole))) == nil
+}
+
+// foldDue reports whether it is time to fold a partial entry over the version old.
+func (c *copier) foldDue(old Ref) bool {
+	n := c.t.arena.linksTo(old).depth + 1
+	if n%foldEvery != 0 {
+		return false
+	}
+	if turn := n / foldEvery; turn&(turn-1) == 0 {
+		return true
+	}
+	r := old
+	for range foldEvery { // to the version of the attempt before
+		e := c.t.arena.at(r)
+		w := e.word()
+		if !wordKind(w).Partial() {
+			return true
+		}
+		r = e.links(w).next
+	}
+	return false
 }

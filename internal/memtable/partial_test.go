@@ -42,3 +42,44 @@ func TestPartials_CountsAKeyOnce(t *testing.T) {
 	table.Reset()
 	want("", "", 0)
 }
+
+// Each attempt to fold a key collects its whole chain. While attempts fail, they must not take
+// the square of the number of versions.
+func TestFold_IsTriedLessAndLessOftenWhileItFails(t *testing.T) {
+	t.Parallel()
+	table, pending := New(Options{}), New(Options{})
+	defer table.Release()
+	defer pending.Release()
+	key, seq, tried, fails := []byte("k"), base.SeqNum(0), 0, true
+	write := func(kind base.Kind, times int) (attempts int) {
+		t.Helper()
+		before := tried
+		for range times {
+			seq++
+			pending.Reset()
+			if err := pending.Set(key, []byte("v"), hashOf(key), base.Meta{Kind: kind}, 0); err != nil {
+				t.Fatal(err)
+			}
+			err := table.AppendTable(pending, seq, func(_, _ []byte, _ base.Kind) (whole []byte, m base.Meta, ok bool) {
+				tried++
+				return []byte("whole"), base.Meta{Kind: base.KindSet}, !fails
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return tried - before
+	}
+	if n := write(base.KindMerge, 64*foldEvery); n != 7 {
+		t.Errorf("%d attempts for %d versions, want 7", n, 64*foldEvery)
+	}
+	write(base.KindSet, 1)
+	fails = false
+	if n := write(base.KindMerge, 10*foldEvery); n != 10 {
+		t.Errorf("%d attempts after a whole value, want one for each %d versions", n, foldEvery)
+	}
+	fails = true
+	if n := write(base.KindMerge, 10*foldEvery); n > 3 {
+		t.Errorf("%d attempts that fail after others did not, want 3 at most", n)
+	}
+}

@@ -103,10 +103,7 @@ func (tx Txn) CommitAsync(done func(version uint64, err error), d Durability) {
 	s.ctx = nil
 	tx.finish()
 	own := Txn{s: s, gen: tx.gen + genStep}
-	s.engine.Commits.SubmitAsync(ctx, r, func(version base.SeqNum, err error) {
-		own.end()
-		tell(version, err)
-	})
+	s.engine.Commits.SubmitAsync(ctx, r, func() { own.end() }, tell)
 }
 
 // durability returns what a commit waits for that was given d.

@@ -79,6 +79,8 @@ func (t TimedTxn) lookup(key []byte) (Item, error) {
 	switch {
 	case err != nil:
 		return Item{}, t.tx.noteRead(err)
+	case !found && t.tx.ended():
+		return Item{}, base.ErrTxnDone // just now, on another goroutine
 	case !found || !t.tx.lives(&item.entry):
 		return Item{}, base.ErrNotFound
 	}

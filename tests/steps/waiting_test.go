@@ -213,3 +213,67 @@ func TestWaiting_TheFlusherWaitsForAGroupThatIsOnItsWay(t *testing.T) {
 	}
 	testkit.Must(t, db.Close())
 }
+
+// A small commit takes little of the log, and much more memory until it has ended. So
+// CommitAsync bounds the memory, while the device or a callback is slow.
+func TestWaiting_CommitAsyncBoundsTheMemoryOfSmallCommits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		gate := newGated(1)
+		db := gate.open(t, &stoat.Options{FS: memfs.New()})
+		const commits, most = 20_000, 64 << 20 / (6 << 10)
+		var begun, ended atomic.Int64
+		go func() {
+			for i := range commits {
+				tx, err := db.Begin(stoat.ReadWrite)
+				testkit.Must(t, err)
+				testkit.Must(t, tx.Set(fmt.Appendf(nil, "%d", i), nil))
+				begun.Add(1)
+				tx.CommitAsync(func(_ uint64, err error) {
+					testkit.Must(t, err)
+					ended.Add(1)
+				})
+			}
+		}()
+		<-gate.arrived // the first group does not end
+		synctest.Wait()
+		if n := begun.Load(); n > most+1 {
+			t.Errorf("%d commits are under way, want %d at most", n, most)
+		}
+		close(gate.gates[0])
+		synctest.Wait()
+		if n := ended.Load(); n != commits {
+			t.Errorf("%d of %d commits have ended", n, commits)
+		}
+		testkit.Must(t, db.Close())
+	})
+}
+
+// A callback of CommitAsync may take long. Meanwhile the transaction holds no snapshot any more.
+func TestWaiting_ASlowCallbackHoldsNoSnapshot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := newGated(0).open(t, &stoat.Options{FS: memfs.New()})
+		finish, commits := make(chan struct{}), 10
+		for i := range commits {
+			tx, err := db.Begin(stoat.ReadWrite)
+			testkit.Must(t, err)
+			if _, err := tx.Has(fmt.Appendf(nil, "read %d", i)); err != nil {
+				t.Error(err)
+			}
+			testkit.Must(t, tx.Set(fmt.Appendf(nil, "%d", i), nil))
+			tx.CommitAsync(func(version uint64, err error) {
+				<-finish
+				if version == 0 || err != nil {
+					t.Errorf("version %d, %v", version, err)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := db.Stats().Readers; n != 0 {
+			t.Errorf("%d snapshots are held", n)
+		}
+		close(finish)
+		testkit.Must(t, db.Close())
+	})
+}
