@@ -121,7 +121,7 @@ const (
 //
 // Bytes that the transaction lends may lie in mapped files. If the device is lost, a
 // read of such bytes is a memory fault. View and Update turn that fault into an
-// error, also when fn itself reads the bytes. With Begin, only the methods of the
+// error, also when fn itself reads the bytes, on its own goroutine. With Begin, only the methods of the
 // transaction do. A caller whose own reads must survive the fault uses methods that
 // copy, such as GetCopy.
 func (d *DB) Begin(mode Mode) (Txn, error) {

@@ -27,7 +27,10 @@
 // missing. This takes a process that died within a second of them, or a power cut
 // before the system wrote back the end of the log.
 //
-// A failing or full disk is an error, never a panic and never a false success.
+// A failing or full disk is an error, never a panic and never a false success. One
+// exception: if the device is lost, the caller's own read of a borrowed value may fault.
+// View and Update return that fault as an error, on the goroutine that runs the function.
+// Elsewhere it ends the process. GetCopy and its like do not fault.
 //
 // Get never waits for a commit, and no reader makes a commit wait. The first
 // iterator after a burst of writes may wait while those writes, at most a memtable

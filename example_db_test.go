@@ -61,12 +61,12 @@ func ExampleDB_Stats() {
 	defer db.Close()
 	s := db.Stats()
 	fmt.Println("commits:", s.Commits, "conflicts:", s.Conflicts)
-	fmt.Println("open transactions:", s.Readers, "of at most", s.OldestAge)
+	fmt.Println("held snapshots:", s.Readers, "outdated for:", s.OldestAge)
 	fmt.Println("waits for background jobs:", s.Waits)
 	fmt.Println("disk nearly full:", s.DiskLow)
 	// Output:
 	// commits: 1 conflicts: 0
-	// open transactions: 0 of at most 0s
+	// held snapshots: 0 outdated for: 0s
 	// waits for background jobs: 0
 	// disk nearly full: false
 }

@@ -121,7 +121,7 @@ func ExampleDB_BulkLoad_timestamps() {
 		for key, value := range tx.In(prices).At(15).All() {
 			fmt.Printf("%s %s\n", key, value)
 		}
-		return nil
+		return tx.Err()
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -22,8 +22,9 @@ type Keyspace struct {
 }
 
 // KeyspaceOptions change the settings of a keyspace, which the database stores. A
-// field that is zero leaves the setting as it is. A new keyspace has the defaults of
-// Options, and not the settings of another keyspace.
+// field that is zero leaves the setting as it is. A new keyspace gets the default that is
+// documented for each field of Options. It does not get what Open was given, nor the
+// settings of another keyspace.
 type KeyspaceOptions struct {
 	// ValueThreshold and LargeValueThreshold are lengths of values in bytes, as
 	// described in Options.

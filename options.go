@@ -18,7 +18,8 @@ const (
 	Synced Durability = iota + 1
 	// Buffered commits return when the operating system has the transaction. It
 	// then survives a crash of the process. A power cut may lose the newest
-	// buffered commits. It never loses a commit and keeps a later one. On Linux, reads may
+	// buffered commits, in a busy database several log files of 16 MiB. No time bounds
+	// this loss; DB.Sync does. A power cut never loses a commit and keeps a later one. On Linux, reads may
 	// wait as well while the file system is frozen for a snapshot and commits continue.
 	Buffered
 )
@@ -29,6 +30,8 @@ const (
 // LargeValueThreshold, Compression, NumVersions, MergeFunction, Filter, DefaultTTL and
 // ChangeRetention. A new database gets the defaults described here. For an existing
 // database, the zero value leaves the stored setting as it is, and another value changes it.
+// These settings hold for the default keyspace, except ChangeRetention, which holds for all.
+// Other keyspaces have settings of their own; see KeyspaceOptions.
 type Options struct {
 	// Durability is the durability of commits without their own. Default: Synced.
 	Durability Durability
@@ -39,7 +42,7 @@ type Options struct {
 	//
 	// Mapped pages in use may exceed the budget while the machine has memory to
 	// spare, because the kernel reclaims them on demand. The database gives idle
-	// pages back.
+	// pages back. On Windows, files that are read are copied into memory and stay there.
 	MemoryBudget int64
 
 	// MemtableSize is the size in bytes at which a memtable is full and the next
@@ -156,12 +159,13 @@ type Options struct {
 	DataKeyAge time.Duration
 
 	// Events receives events from the background, one after the other, on a
-	// goroutine of the database that holds no lock. A slow callback delays only
-	// later events. The callback may use the database. It must not close the
+	// goroutine of the database that holds no lock. A slow callback or logger delays
+	// later events. While 4,096 events wait, further ones are lost; Stats.EventsDropped
+	// counts them. The callback may use the database. It must not close the
 	// database: Close waits for the last event. No event follows Close.
 	Events func(Event)
 
-	// Logger receives what an operator should know, events included. Default: no
+	// Logger receives each event as a record, most of them at slog.LevelDebug. Default: no
 	// logging.
 	Logger *slog.Logger
 }
@@ -169,7 +173,9 @@ type Options struct {
 // A Clock tells the time for expiry.
 type Clock interface {
 	// Now returns the time. Several goroutines may call it at the same time. The
-	// time may go back: expired values stay expired.
+	// time may go back: expired values stay expired. The database goes by the latest time
+	// that it has seen. After a jump into the future, values expire early, and new ones
+	// count from the wrong time until the real time has passed it.
 	Now() time.Time
 }
 

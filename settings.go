@@ -29,7 +29,7 @@ type Settings struct {
 	ChangeRetention int64
 }
 
-// Settings returns the settings that are in force.
+// Settings returns the settings of the default keyspace. Keyspaces returns those of all.
 func (d *DB) Settings() Settings { return publicSettings(d.engine.Settings.Of(0).Given()) }
 
 func publicSettings(g settings.Given) Settings {

@@ -64,6 +64,6 @@ func (s *Snapshot) BeginContext(ctx context.Context) (Txn, error) {
 // Version returns the version of the snapshot. It is Txn.ReadVersion of its Views.
 func (s *Snapshot) Version() uint64 { return s.s.Version() }
 
-// Close releases the snapshot. Later Views return ErrTxnDone, or go on to return
-// ErrSnapshotExpired. Transactions under way go on, and keep what they read until they end.
+// Close releases the snapshot. Later Views return ErrTxnDone, or ErrSnapshotExpired if it had
+// expired before. Transactions under way go on, and keep what they read until they end.
 func (s *Snapshot) Close() { s.s.Close() }

@@ -43,6 +43,9 @@ func (tx Txn) Commit(opts ...CommitOption) error { return tx.t.Commit(durability
 // with the version of the writes and the error that Commit would have returned. The
 // version is 0 if there is an error, and after a commit without writes.
 //
+// A transaction that begins before the call of done may not see the writes. If it reads
+// these keys and writes, its commit returns ErrConflict.
+//
 // The call of done may come before CommitAsync returns, and never on the caller's
 // goroutine. So the caller may hold a lock that done takes. done should be brief.
 // It must not close the database, because Close waits for done.
@@ -173,7 +176,9 @@ type SetOption struct {
 // rounds d up to whole milliseconds.
 //
 // A value that a reader found expired stays expired after a crash, even if the
-// clock goes back. The first read that finds it expired may wait for a sync.
+// clock goes back. The first read that finds it expired may wait for a sync. This does not
+// hold in a read-only database, after that sync has failed, or with less than 4 MiB of free
+// disk.
 func TTL(d time.Duration) SetOption { return SetOption{transaction.ExpiresAfter, int64(d)} }
 
 // ExpiresAt lets the value expire at t. It rounds t up to whole milliseconds. A

@@ -7,8 +7,8 @@ import (
 	"log"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/sorted"
+	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -29,7 +29,14 @@ func Example() {
 	}
 	// Another program takes it over, together with others.
 	disk := memfs.New() // programs give nil, and name files of the disk
-	if err := testkit.WriteFile(disk, "/part-1", file.Bytes()); err != nil {
+	part, err := disk.Create("/part-1", vfs.CatNone)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := part.WriteAt(file.Bytes(), 0); err != nil {
+		log.Fatal(err)
+	}
+	if err := part.Close(); err != nil {
 		log.Fatal(err)
 	}
 	db, err := stoat.Open("/db", &stoat.Options{FS: disk})

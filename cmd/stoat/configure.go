@@ -43,7 +43,7 @@ func runConfigure(_ context.Context, c *call, args []string) error {
 	c.flags.StringVar(&o.MergeFunction, "merge-function", "", "merge operands with the function of this `name`; none removes it")
 	c.flags.StringVar(&o.Filter, "filter", "", "let compactions ask the filter of this `name`; none removes it")
 	c.flags.Var(&retention, "change-retention", "keep this `number` of bytes of the log for 'stoat changes', 0 for none; it holds for all keyspaces")
-	c.flags.Var(&discard, "discard-below", "let compactions drop versions that no read at this `timestamp` or later can find")
+	c.flags.Var(&discard, "discard-below", "refuse reads and writes below this `timestamp` from now on, and let compactions drop what no later read can find; this cannot be undone")
 	rest, err := c.parse(args, 1, 1)
 	if err != nil {
 		return err

@@ -69,7 +69,7 @@ const (
 		"Runs of the memtable cost a seek 2 to 4 µs. Jobs yield every 256 entries, which had no effect beyond the noise."
 	throughCacheReason = "stoat writes through the page cache, so that reads find the values in memory. The limits name what the device takes that way, and directly. " +
 		"Decision 0014 has the experiment with direct writes: the first read of a value then takes 60 µs instead of 1 µs."
-	overwrittenReason = throughCacheReason + " The load overwrites a third of the values, and collecting those is half of the work. Decision 0008 has the experiment with holes in place of collected files."
+	overwrittenReason = throughCacheReason + " The load overwrites a third of the values. A database that grows leaves most of that garbage to the time after the load. Decision 0008 has the experiment with holes in place of collected files."
 	randomReason      = "Neighbours in the order of keys lie far apart in a value file, as in the pages of a B+tree. Reading values in random order takes 2.7 times as long as in the order of the file. The processor begins to prefetch anew in each page. " +
 		"The harness compares all bytes, see the limits. Decision 0019 has the experiments with pages touched ahead."
 	streamReason  = "The target was set before iterators read ahead. Now an iterator asks for the values of many keys at once. It gets three quarters of what a parallel read gets from the same device."
