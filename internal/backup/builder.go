@@ -64,9 +64,7 @@ func (b *builder) add(it Item, from *Reader, newKey bool) error {
 	}
 	b.size += int64(len(it.Key)) + int64(len(it.Value)) + int64(it.Large)
 	e := it.Entry
-	if b.timed(e.Key) {
-		b.outdated.Note(&e)
-	}
+	b.outdated.Note(&e, b.timed(e.Key))
 	if e.Meta.Kind != base.KindSet || it.Large == 0 && int64(len(e.Value)) < b.rules.At(e.Key).ValueThreshold {
 		return b.table.Add(e)
 	}

@@ -79,8 +79,9 @@ func (s Shape) expired(t *manifest.Table) uint64 {
 	return n - min(n, kept)
 }
 
-// past estimates how many entries of t have expired, assuming that the expiry times are
-// spread evenly.
+// past estimates how many entries of t have expired. It goes by the times at which a tenth and
+// a half of them have. It also assumes that the times are spread evenly, which is wrong if a few
+// values expire much later than the others.
 func (s Shape) past(t *manifest.Table) uint64 {
 	switch {
 	case t.Expiring == 0 || s.NowMs < t.OldestExpiry:
@@ -89,7 +90,14 @@ func (s Shape) past(t *manifest.Table) uint64 {
 		return t.Expiring
 	}
 	part := float64(s.NowMs-t.OldestExpiry) / float64(t.NewestExpiry-t.OldestExpiry)
-	return uint64(part * float64(t.Expiring))
+	n := uint64(part * float64(t.Expiring))
+	switch {
+	case t.HalfExpired != 0 && s.NowMs >= t.HalfExpired:
+		n = max(n, t.Entries/2)
+	case t.TenthExpired != 0 && s.NowMs >= t.TenthExpired:
+		n = max(n, t.Entries/10)
+	}
+	return min(n, t.Expiring-1) // an estimate never says all: then the table would be dropped unread
 }
 
 // dead reports whether no entry of t shows a value to any snapshot. Tombstones in tables

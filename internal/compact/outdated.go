@@ -9,25 +9,47 @@ import (
 	"github.com/stoatdb/stoat/internal/stamp"
 )
 
-// An Outdated samples the discard points from which versions of a table can be dropped. A
-// version that a newer one replaces can go from the timestamp of the newer one on. A
-// deletion without a newer version can go from its own timestamp on.
+// An Outdated samples from when on entries of a table can be dropped: the times at which
+// values expire, and discard points. A version that a newer one replaces can go from the
+// timestamp of the newer one on. A deletion without a newer version can go from its own
+// timestamp on.
 type Outdated struct {
-	points []uint64
-	stride uint64 // one of stride versions is in points
-	skip   uint64 // the number of versions to leave out before the next one
-	group  []byte // what all versions of the last user's key begin with
-	at     uint64 // the timestamp of the last version
+	expiries sample // times in Unix milliseconds
+	points   sample // discard points
+	group    []byte // what all versions of the last user's key begin with
+	at       uint64 // the timestamp of the last version
 }
 
-// outdatedMax is the number of points in a sample. Further ones halve the sample.
-const outdatedMax = 4096
+// A sample is a part of the numbers that were added.
+type sample struct {
+	numbers []uint64
+	stride  uint64 // one of stride numbers is in the sample
+	skip    uint64 // how many numbers to leave out before the next one
+}
+
+// sampleMax is the number of numbers in a sample. Further ones halve the sample.
+const sampleMax = 4096
 
 // Begin starts a table.
-func (o *Outdated) Begin() { *o = Outdated{points: o.points[:0], stride: 1, group: o.group[:0]} }
+func (o *Outdated) Begin() {
+	*o = Outdated{expiries: o.expiries.empty(), points: o.points.empty(), group: o.group[:0]}
+}
 
-// Note takes the next entry of the table, whose keyspace has timestamps.
-func (o *Outdated) Note(e *base.Entry) {
+// clone returns a copy with its own memory.
+func (o *Outdated) clone() *Outdated {
+	c := *o
+	c.expiries.numbers, c.points.numbers = slices.Clone(o.expiries.numbers), slices.Clone(o.points.numbers)
+	return &c
+}
+
+// Note takes the next entry of the table. timed says that its keyspace has timestamps.
+func (o *Outdated) Note(e *base.Entry, timed bool) {
+	if at := e.Meta.ExpiresAt; at != 0 && at < stamp.ExpiryMark {
+		o.expiries.add(at)
+	}
+	if !timed {
+		return
+	}
 	at, ok := stamp.Of(e.Key)
 	if !ok {
 		return
@@ -40,40 +62,51 @@ func (o *Outdated) Note(e *base.Entry) {
 	switch {
 	case same && newer == at || e.Meta.Kind == base.KindDelete: // an older entry of the same version, or a tombstone
 	case same:
-		o.add(newer)
+		o.points.add(newer)
 	case e.Meta.Kind == base.KindStampDelete:
-		o.add(max(at, 1))
+		o.points.add(max(at, 1))
 	}
 }
 
-func (o *Outdated) add(point uint64) {
-	if o.skip > 0 {
-		o.skip--
+// empty returns a sample of nothing, with the memory of s.
+func (s *sample) empty() sample { return sample{numbers: s.numbers[:0], stride: 1} }
+
+func (s *sample) add(number uint64) {
+	if s.skip > 0 {
+		s.skip--
 		return
 	}
-	if len(o.points) == outdatedMax {
-		for i := range o.points[:outdatedMax/2] {
-			o.points[i] = o.points[2*i]
+	if len(s.numbers) == sampleMax {
+		for i := range s.numbers[:sampleMax/2] {
+			s.numbers[i] = s.numbers[2*i]
 		}
-		o.points, o.stride = o.points[:outdatedMax/2], 2*o.stride
+		s.numbers, s.stride = s.numbers[:sampleMax/2], 2*s.stride
 	}
-	o.points = append(o.points, point)
-	o.skip = o.stride - 1
+	s.numbers = append(s.numbers, number)
+	s.skip = s.stride - 1
 }
 
-// Describe puts the points into t.
-func (o *Outdated) Describe(t *manifest.Table) {
-	slices.Sort(o.points)
-	// at returns the point from which that many entries can be dropped.
+// parts returns numbers that a tenth and a half of all entries do not exceed, 0 if fewer
+// entries have a number.
+func (s *sample) parts(entries uint64) (tenth, half uint64) {
+	slices.Sort(s.numbers)
+	// at returns the number that so many entries do not exceed.
 	at := func(entries uint64) uint64 {
-		if i := (max(entries, 1) - 1) / max(o.stride, 1); i < uint64(len(o.points)) {
-			return o.points[i]
+		if i := (max(entries, 1) - 1) / max(s.stride, 1); i < uint64(len(s.numbers)) {
+			return s.numbers[i]
 		}
 		return 0
 	}
-	if t.TenthOutdated = at((t.Entries + 9) / 10); t.TenthOutdated != 0 {
-		t.HalfOutdated = at((t.Entries + 1) / 2)
+	if tenth = at((entries + 9) / 10); tenth != 0 {
+		half = at((entries + 1) / 2)
 	}
+	return tenth, half
+}
+
+// Describe puts the points and the times into t.
+func (o *Outdated) Describe(t *manifest.Table) {
+	t.TenthOutdated, t.HalfOutdated = o.points.parts(t.Entries)
+	t.TenthExpired, t.HalfExpired = o.expiries.parts(t.Entries)
 }
 
 // outdatedPart returns the fraction of t that the discard points of its keyspaces have

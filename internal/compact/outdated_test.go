@@ -34,7 +34,7 @@ func TestOutdated_PointsAreThoseOfTheReplacingVersions(t *testing.T) {
 			var o Outdated
 			o.Begin()
 			for _, v := range c.all {
-				o.Note(&base.Entry{Key: stamp.Append([]byte{0xff, 1, 1}, []byte(v.key), v.at), Meta: base.Meta{Kind: v.kind}})
+				o.Note(&base.Entry{Key: stamp.Append([]byte{0xff, 1, 1}, []byte(v.key), v.at), Meta: base.Meta{Kind: v.kind}}, true)
 			}
 			table := manifest.Table{Entries: uint64(len(c.all))}
 			if o.Describe(&table); table.TenthOutdated != c.tenth || table.HalfOutdated != c.half {
@@ -50,7 +50,7 @@ func TestOutdated_SamplesOfManyVersionsStayClose(t *testing.T) {
 	var o Outdated
 	o.Begin()
 	for i := range versions {
-		o.Note(&base.Entry{Key: stamp.Append(nil, []byte("key"), uint64(versions-i)), Meta: base.Meta{Kind: base.KindSet}})
+		o.Note(&base.Entry{Key: stamp.Append(nil, []byte("key"), uint64(versions-i)), Meta: base.Meta{Kind: base.KindSet}}, true)
 	}
 	table := manifest.Table{Entries: versions}
 	o.Describe(&table)
@@ -59,7 +59,44 @@ func TestOutdated_SamplesOfManyVersionsStayClose(t *testing.T) {
 			t.Errorf("a point is %v, want about %v", c.got, c.want)
 		}
 	}
-	if len(o.points) > outdatedMax {
-		t.Error(fmt.Sprint(len(o.points), " points are kept"))
+	if n := len(o.points.numbers); n > sampleMax {
+		t.Error(fmt.Sprint(n, " points are kept"))
+	}
+}
+
+func TestExpired_PartsOfATableAreKnownBesideOneThatExpiresMuchLater(t *testing.T) {
+	t.Parallel()
+	var o Outdated
+	o.Begin()
+	note := func(expires uint64) {
+		o.Note(&base.Entry{Key: []byte("k"), Meta: base.Meta{Kind: base.KindSet, ExpiresAt: expires}}, false)
+	}
+	table := manifest.Table{Entries: 101, Expiring: 82, OldestExpiry: 1001, NewestExpiry: 5000 | stamp.ExpiryMark}
+	for i := range uint64(80) {
+		note(1080 - i)
+	}
+	for range 19 {
+		note(0)
+	}
+	note(1 << 40)
+	note(5000 | stamp.ExpiryMark) // the engine never takes it for expired
+	o.Describe(&table)
+	for now, want := range map[uint64]uint64{1000: 0, 1001: 0, 1010: 0, 1011: 10, 1050: 10, 1051: 50, 1 << 41: 50} {
+		if got := (Shape{NowMs: now}).past(&table); got != want {
+			t.Errorf("at %d: %d entries have expired, want %d", now, got, want)
+		}
+	}
+}
+
+// Half of a table are tombstones, and the others have expired but for one. The table must not
+// be dropped unread.
+func TestExpired_AnEstimateNeverSaysAll(t *testing.T) {
+	t.Parallel()
+	table := &manifest.Table{Entries: 100, Deletions: 50, Expiring: 50, OldestExpiry: 1000, NewestExpiry: 3000, HalfExpired: 2000, TenthExpired: 1500}
+	for now, want := range map[uint64]bool{2500: false, 2999: false, 3000: true} {
+		s := Shape{NowMs: now, OldestSnapshot: 10}
+		if got := s.dead(table); got != want {
+			t.Errorf("at %d: the table is dropped: %t, want %t", now, got, want)
+		}
 	}
 }

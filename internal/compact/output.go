@@ -3,7 +3,6 @@ package compact
 import (
 	"bytes"
 	"errors"
-	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/keyspace"
@@ -125,9 +124,7 @@ func (o *output) prepare(e *base.Entry) error {
 			return err
 		}
 	}
-	if o.timed {
-		o.outdated.Note(e)
-	}
+	o.outdated.Note(e, o.timed)
 	return nil
 }
 
@@ -186,8 +183,7 @@ func (o *output) finish(next []byte) error {
 	}
 	w := o.writer
 	o.writer, o.from = nil, bytes.Clone(next)
-	file, jumps, outdated := o.file, o.jumps, o.outdated
-	outdated.points = slices.Clone(outdated.points) // the next table reuses the memory
+	file, jumps, outdated := o.file, o.jumps, o.outdated.clone() // the next table reuses the memory
 	return o.behind.Run(func() error {
 		t, err := o.complete(w, file)
 		if err == nil {

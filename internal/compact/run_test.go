@@ -169,6 +169,7 @@ func checkTable(t *testing.T, m *manifest.Table, entries []base.Entry, deletions
 		}
 		want.LargestSeq, want.SmallestSeq = deletions.Seqs()
 	}
+	var expiries []uint64
 	for i, e := range entries {
 		want.Entries++
 		if i == 0 || !bytes.Equal(e.Key, entries[i-1].Key) {
@@ -187,11 +188,19 @@ func checkTable(t *testing.T, m *manifest.Table, entries []base.Entry, deletions
 		}
 		if x := e.Meta.ExpiresAt; x != 0 {
 			want.Expiring++
+			expiries = append(expiries, x)
 			want.NewestExpiry = max(want.NewestExpiry, x)
 			if want.OldestExpiry == 0 || x < want.OldestExpiry {
 				want.OldestExpiry = x
 			}
 		}
+	}
+	slices.Sort(expiries)
+	if n := int(want.Entries+9) / 10; n <= len(expiries) && n > 0 {
+		want.TenthExpired = expiries[n-1]
+	}
+	if n := int(want.Entries+1) / 2; n <= len(expiries) && n > 0 {
+		want.HalfExpired = expiries[n-1]
 	}
 	if len(m.Values) > 1 {
 		want.Jumps = want.Pointers - 1 // the tests place values in alternating files

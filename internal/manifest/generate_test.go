@@ -69,6 +69,9 @@ func (g *generator) table(level int, run uint64) *Table {
 	if t.Num%5 == 0 {
 		t.TenthOutdated, t.HalfOutdated = uint64(t.Num), uint64(t.Num%2)*uint64(t.Num+1)
 	}
+	if t.Num%7 == 0 {
+		t.TenthExpired, t.HalfExpired = uint64(t.Num), uint64(t.Num%2)*uint64(t.Num+1)
+	}
 	for _, v := range g.v.Values {
 		dropped := slices.Contains(g.e.DropValues, v.Num)
 		if !dropped && g.rng.IntN(3) == 0 {

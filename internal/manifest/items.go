@@ -42,6 +42,7 @@ const (
 	//	...     8     count of partial entries, if there are any
 	//	...     8     shift of sequence numbers, if it is not 0
 	//	...     16    TenthOutdated and HalfOutdated, if there are discard points
+	//	...     16    TenthExpired and HalfExpired, if there are times of expiry
 	//	...     ...   smallest bound, largest bound
 	//	...     16    for each referenced value file: number (8), bytes (8)
 	//	...     8     jumps, left out if 0
@@ -59,6 +60,7 @@ const (
 	hasPartials    = 4
 	hasOutdated    = 8
 	isShifted      = 16
+	hasExpired     = 32
 )
 
 // appendItems appends a list field, unless the list is empty.
@@ -194,6 +196,9 @@ func appendTable(dst []byte, t *Table) []byte {
 	if t.TenthOutdated != 0 {
 		bits |= hasOutdated
 	}
+	if t.TenthExpired != 0 {
+		bits |= hasExpired
+	}
 	dst = append(dst, levelByte(t.Level), bits)
 	for _, n := range tableNumbers(t) {
 		dst = binary.LittleEndian.AppendUint64(dst, n)
@@ -213,6 +218,10 @@ func appendTable(dst []byte, t *Table) []byte {
 	if t.TenthOutdated != 0 {
 		dst = binary.LittleEndian.AppendUint64(dst, t.TenthOutdated)
 		dst = binary.LittleEndian.AppendUint64(dst, t.HalfOutdated)
+	}
+	if t.TenthExpired != 0 {
+		dst = binary.LittleEndian.AppendUint64(dst, t.TenthExpired)
+		dst = binary.LittleEndian.AppendUint64(dst, t.HalfExpired)
 	}
 	dst = append(append(dst, t.Smallest...), largest...)
 	for _, r := range t.Values {
@@ -236,7 +245,11 @@ func decodeTable(v []byte, offset int64) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	tenth, half, fixed, err := decodeOutdated(v, offset, fixed)
+	tenth, half, fixed, err := decodeParts(v, offset, fixed, hasOutdated, "discard points of a table")
+	if err != nil {
+		return nil, err
+	}
+	tenthExpired, halfExpired, fixed, err := decodeParts(v, offset, fixed, hasExpired, "times of expiry of a table")
 	if err != nil {
 		return nil, err
 	}
@@ -270,6 +283,7 @@ func decodeTable(v []byte, offset int64) (*Table, error) {
 		SmallestSeq: base.SeqNum(number(4)), LargestSeq: base.SeqNum(number(5)),
 		Entries: number(6), Keys: counts.keys, Partials: counts.partials, SeqShift: base.SeqNum(counts.shift), Deletions: number(7), RangeDeletions: number(8), Expiring: number(9), Pointers: number(10),
 		OldestExpiry: number(11), NewestExpiry: number(12), TenthOutdated: tenth, HalfOutdated: half,
+		TenthExpired: tenthExpired, HalfExpired: halfExpired,
 		KeyBytes: number(13), ValueBytes: number(14), CreatedMs: number(15),
 		Smallest: bounds[:smallest:smallest], Largest: base.LoadedBound(bounds[smallest:]),
 		Values: decodeValueRefs(refs), Jumps: jumps,
@@ -282,7 +296,7 @@ type counts struct{ keys, partials, shift uint64 }
 // decodeCounts returns the counts of an encoded table, and the size of the part before
 // its bounds. v has at least the fixed part.
 func decodeCounts(v []byte, offset int64) (n counts, fixed int64, err error) {
-	if known := byte(boundExclusive | keysCounted | hasPartials | hasOutdated | isShifted); v[1] > known {
+	if known := byte(boundExclusive | keysCounted | hasPartials | hasOutdated | isShifted | hasExpired); v[1] > known {
 		return n, 0, base.Corrupt(offset+1, "bits of a table", v[1], known)
 	}
 	fixed = tableFixedSize
@@ -306,10 +320,10 @@ func decodeCounts(v []byte, offset int64) (n counts, fixed int64, err error) {
 	return n, fixed, nil
 }
 
-// decodeOutdated returns the discard points of an encoded table, and the size of the part
-// before its bounds. fixed is the size of the part before the points.
-func decodeOutdated(v []byte, offset, fixed int64) (tenth, half uint64, next int64, err error) {
-	if v[1]&hasOutdated == 0 {
+// decodeParts returns two numbers of an encoded table that a bit announces, and the size of the
+// part before what follows. fixed is the size of the part before the numbers.
+func decodeParts(v []byte, offset, fixed int64, bit byte, what string) (tenth, half uint64, next int64, err error) {
+	if v[1]&bit == 0 {
 		return 0, 0, fixed, nil
 	}
 	if next = fixed + 2*tableCountSize; int64(len(v)) < next {
@@ -317,7 +331,7 @@ func decodeOutdated(v []byte, offset, fixed int64) (tenth, half uint64, next int
 	}
 	tenth, half = binary.LittleEndian.Uint64(v[fixed:]), binary.LittleEndian.Uint64(v[fixed+tableCountSize:])
 	if tenth == 0 || half != 0 && half < tenth {
-		return 0, 0, 0, base.Corrupt(offset+fixed, "discard points of a table", fmt.Sprintf("%d and %d", tenth, half),
+		return 0, 0, 0, base.Corrupt(offset+fixed, what, fmt.Sprintf("%d and %d", tenth, half),
 			"the first above 0, the second 0 or not below it")
 	}
 	return tenth, half, next, nil

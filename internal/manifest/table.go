@@ -50,6 +50,10 @@ type Table struct {
 	// From there on, at least a tenth or a half of the entries can be dropped. They are 0
 	// if there is no such point.
 	TenthOutdated, HalfOutdated uint64
+	// TenthExpired and HalfExpired are the times in Unix milliseconds from which on about a
+	// tenth or a half of the entries have expired. They are 0 if fewer entries expire, and in
+	// tables of older databases.
+	TenthExpired, HalfExpired uint64
 	// KeyBytes and ValueBytes are the total lengths of the keys and of the
 	// values in the table, pointers included.
 	KeyBytes, ValueBytes uint64

@@ -117,9 +117,7 @@ func (o *output) prepare(e *base.Entry) error {
 		return nil
 	}
 	number := o.walk.Number(e.Key)
-	if o.s.spaces.timed(number) {
-		o.outdated.Note(e)
-	}
+	o.outdated.Note(e, o.s.spaces.timed(number))
 	return o.w.SetCompression(o.s.rules(number).Compression.OfTables(level))
 }
 
