@@ -88,6 +88,19 @@ func TestExpired_PartsOfATableAreKnownBesideOneThatExpiresMuchLater(t *testing.T
 	}
 }
 
+func TestExpired_VersionsWithTimestampsDoNotCount(t *testing.T) {
+	t.Parallel()
+	var o Outdated
+	o.Begin()
+	for at := range uint64(10) {
+		o.Note(&base.Entry{Key: stamp.Append(nil, []byte("k"), at), Meta: base.Meta{Kind: base.KindSet, ExpiresAt: 1000 | stamp.ExpiryMark}}, true)
+	}
+	table := manifest.Table{Entries: 10, Expiring: 10}
+	if o.Describe(&table); table.TenthExpired != 0 || table.HalfExpired != 0 {
+		t.Errorf("a tenth has expired at %d, half at %d", table.TenthExpired, table.HalfExpired)
+	}
+}
+
 // Half of a table are tombstones, and the others have expired but for one. The table must not
 // be dropped unread.
 func TestExpired_AnEstimateNeverSaysAll(t *testing.T) {

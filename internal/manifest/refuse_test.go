@@ -47,6 +47,9 @@ func TestApply_RefusesAnInvalidTree(t *testing.T) {
 	negative.Size = -1
 	huge, beyond, endless := tableAt(20, 2, "k", "l"), tableAt(20, 2, "k", "l"), tableAt(20, 2, "k", "l")
 	huge.Size, beyond.LargestSeq, endless.Entries = fileSizeMax+1, base.SeqNumMax+1, 1<<62
+	points, times := tableAt(20, 2, "k", "l"), tableAt(20, 2, "k", "l")
+	points.TenthOutdated, points.HalfOutdated = 2, 1
+	times.HalfExpired = 1
 	add := func(tables ...*Table) Edit { return Edit{AddTables: tables} }
 	drop := func(places ...Place) Edit { return Edit{DropTables: places} }
 	values := func(files ...*ValueFile) Edit { return Edit{AddValues: files} }
@@ -83,6 +86,8 @@ func TestApply_RefusesAnInvalidTree(t *testing.T) {
 		{"a table larger than any file", add(huge), "size"},
 		{"a sequence number that is none", add(beyond), "begins at sequence number"},
 		{"more entries than can be", add(endless), "counts more than the limit"},
+		{"discard points out of order", add(points), "discard points 2 and 1"},
+		{"a half without a tenth", add(times), "times of expiry 0 and 1"},
 		{"a table of the future", add(tableAt(100, 2, "k", "l")), "next file is 100"},
 		{"a pointer to nowhere", add(tableAt(20, 2, "k", "l", ValueRef{99, 1})), "not live"},
 		{"a pointer to a table's number", add(tableAt(20, 2, "k", "l", ValueRef{4, 1})), "not live"},
