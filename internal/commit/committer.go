@@ -229,27 +229,25 @@ func (c *Committer) await(ctx context.Context, r *Request, lead bool) error {
 }
 
 // SubmitAsync takes r through the pipeline on goroutines of the database and
-// reports to done. Before that, it calls end, which gives back what the transaction holds, r
-// among it. A slow callback must not keep that. ctx ends what the caller waits for before r is
-// in the queue.
+// reports to done. Before that, it calls end, which ends the transaction and frees r. So a
+// callback that takes long keeps no memory and no snapshot. ctx ends what the caller waits for
+// before r is in the queue.
 func (c *Committer) SubmitAsync(ctx context.Context, r *Request, end func(), done Done) {
 	r.end, r.done = end, done
 	c.releaseSlot(r)
-	err := c.prepare(ctx, r)
-	if err != nil {
-		end()
-		c.Tell(done, err)
-		return
+	lead, err := false, c.prepare(ctx, r)
+	if err == nil {
+		err = c.awaitShorter(ctx)
 	}
-	lead := false
-	if err = c.awaitShorter(ctx); err == nil {
+	if err == nil {
 		lead, err = c.enqueue(r)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		c.settle(r)
 		end()
 		c.Tell(done, err)
-	} else if lead {
+	case lead:
 		go c.lead(context.Background(), nil)
 	}
 }

@@ -189,9 +189,7 @@ func (c *Committer) endAsync(members []*Request) []outcome {
 			outcomes[i].version = 0 // it may have got one before the group failed
 		}
 		bytes += r.waiting + requestBytes
-		if r.end != nil {
-			r.end()
-		}
+		r.end()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -86,8 +86,8 @@ func (s *sample) add(number uint64) {
 	s.skip = s.stride - 1
 }
 
-// parts returns numbers that a tenth and a half of all entries do not exceed, 0 if fewer
-// entries have a number.
+// parts returns two numbers. A tenth of all entries do not exceed the first, and a half do not
+// exceed the second. They are 0 if fewer entries have a number.
 func (s *sample) parts(entries uint64) (tenth, half uint64) {
 	slices.Sort(s.numbers)
 	// at returns the number that so many entries do not exceed.

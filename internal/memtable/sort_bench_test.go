@@ -2,9 +2,12 @@ package memtable
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
 )
 
 // benchItems returns items for all entries of a new table, newest first.
@@ -34,6 +37,37 @@ func BenchmarkSort(b *testing.B) {
 				copy(work, items)
 				shared, _ := s.cache(work, 0)
 				slices.SortFunc(work, func(x, y item) int { return s.compare(x, y, shared) })
+			}
+		})
+	}
+}
+
+// BenchmarkSortOrdered sorts keys that were written in order, with and without the check for
+// that.
+func BenchmarkSortOrdered(b *testing.B) {
+	for _, n := range []int{1 << 10, sortPiece, 350_000} {
+		table, items := New(Options{TailMax: math.MaxInt}), []item(nil)
+		for i := range n {
+			k := fmt.Appendf(nil, "key-%012d", i)
+			if err := table.Set(k, nil, hashOf(k), base.Meta{Kind: base.KindSet}, base.SeqNum(i+1)); err != nil {
+				b.Fatal(err)
+			}
+			items = append(items, item{ref: pairRef(table.order.at(uint32(i)))})
+		}
+		slices.Reverse(items) // the newest comes first
+		work, tmp := make([]item, n), make([]item, n)
+		s := sorter{&table.arena}
+		b.Run(fmt.Sprintf("checked/%d", n), func(b *testing.B) {
+			for i := 0; i < b.N; i += n {
+				copy(work, items)
+				s.sort(work, tmp, 0, 0)
+			}
+		})
+		b.Run(fmt.Sprintf("radix/%d", n), func(b *testing.B) {
+			for i := 0; i < b.N; i += n {
+				copy(work, items)
+				shared, _ := s.cache(work, 0)
+				s.sortCached(work, tmp, shared, 0)
 			}
 		})
 	}

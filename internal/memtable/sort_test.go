@@ -23,26 +23,15 @@ func TestSort_AnyKeys(t *testing.T) {
 			t.Parallel()
 			r := rng(t, uint64(run))
 			for _, n := range []int{1, 2, insertionMax, insertionMax + 1, 100, 1000, 6000} {
-				table := New(Options{TailMax: math.MaxInt})
-				for i := range n {
-					var k []byte
+				sortKeys(t, n, func(int) []byte {
 					switch maker.name {
 					case "equal":
-						k = []byte("the same key, always")
+						return []byte("the same key, always")
 					case "equal in front":
-						k = fmt.Appendf(bytes.Repeat([]byte("x"), 300), "%05d", r.IntN(n))
-					default:
-						k = maker.make(r)
+						return fmt.Appendf(bytes.Repeat([]byte("x"), 300), "%05d", r.IntN(n))
 					}
-					if err := table.Set(k, nil, hashOf(k), base.Meta{Kind: base.KindSet}, base.SeqNum(i+1)); err != nil {
-						t.Fatal(err)
-					}
-				}
-				sorted, err := table.sortTail(0, uint32(n))
-				if err != nil {
-					t.Fatal(err)
-				}
-				checkRun(t, table, sorted, n)
+					return maker.make(r)
+				})
 			}
 		})
 	}
@@ -79,25 +68,33 @@ func TestSort_KeysThatAreOrderedOrNearly(t *testing.T) {
 					}
 					a.arrange(keys, at)
 					deep := r.IntN(2) == 0 // the cached bytes tell only some keys apart
-					table := New(Options{TailMax: math.MaxInt})
-					for i, number := range keys {
-						k := fmt.Appendf(nil, "%06d", number)
+					sortKeys(t, n, func(i int) []byte {
 						if deep {
-							k = fmt.Appendf(nil, "%c the same in all %06d", 'a'+rune(number/500), number)
+							return fmt.Appendf(nil, "%c the same in all %06d", 'a'+rune(keys[i]/500), keys[i])
 						}
-						if err := table.Set(k, nil, hashOf(k), base.Meta{Kind: base.KindSet}, base.SeqNum(i+1)); err != nil {
-							t.Fatal(err)
-						}
-					}
-					sorted, err := table.sortTail(0, uint32(n))
-					if err != nil {
-						t.Fatal(err)
-					}
-					checkRun(t, table, sorted, n)
+						return fmt.Appendf(nil, "%06d", keys[i])
+					})
 				}
 			}
 		})
 	}
+}
+
+// sortKeys writes n keys to a table, sorts them, and checks the run.
+func sortKeys(t *testing.T, n int, key func(i int) []byte) {
+	t.Helper()
+	table := New(Options{TailMax: math.MaxInt})
+	for i := range n {
+		k := key(i)
+		if err := table.Set(k, nil, hashOf(k), base.Meta{Kind: base.KindSet}, base.SeqNum(i+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sorted, err := table.sortTail(0, uint32(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkRun(t, table, sorted, n)
 }
 
 // checkRun checks the order of a run and all that it caches.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -123,6 +124,41 @@ func BenchmarkBlindBatch(b *testing.B) {
 				}
 			}
 			b.SetBytes(22 + 128)
+		})
+	}
+}
+
+// BenchmarkAsyncCommit commits single keys by one goroutine that waits for none of them. It
+// reports the largest heap that it sees.
+func BenchmarkAsyncCommit(b *testing.B) {
+	for name, d := range map[string]stoat.Durability{"buffered": stoat.Buffered, "synced": stoat.Synced} {
+		b.Run(name, func(b *testing.B) {
+			db := openBench(b, stoat.Options{Durability: d})
+			var ended sync.WaitGroup
+			var memory runtime.MemStats
+			heap, value := uint64(0), make([]byte, 128)
+			for i := range b.N {
+				tx, err := db.Begin(stoat.ReadWrite)
+				if err == nil {
+					err = tx.Set(benchKey(nil, i), value)
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+				ended.Add(1)
+				tx.CommitAsync(func(_ uint64, err error) {
+					if err != nil {
+						b.Error(err)
+					}
+					ended.Done()
+				})
+				if i%20_000 == 0 {
+					runtime.ReadMemStats(&memory)
+					heap = max(heap, memory.HeapAlloc)
+				}
+			}
+			ended.Wait()
+			b.ReportMetric(float64(heap)/1e6, "MB-heap")
 		})
 	}
 }
