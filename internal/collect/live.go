@@ -173,14 +173,9 @@ func (c *Collector) liveIn(of []*manifest.ValueFile, most int, stop func() error
 	return w.live, nil
 }
 
-// firstKey returns a key before which probably no key has a value in f. It reads little,
-// so the walk must find out if that is wrong. A file of a commit is not in the order of
-// its keys, and its records bear no version, until it is rewritten. All others are in
-// order.
+// firstKey returns a key before which probably no key has a value in f: all files are
+// written in the order of keys. It reads little, so the walk must find out if that is wrong.
 func (c *Collector) firstKey(f *manifest.ValueFile) []byte {
-	if f.FirstSeq == 0 && f.File == f.Num {
-		return nil
-	}
 	r, err := c.store.Files().OpenValues(f)
 	if err != nil {
 		return nil // the collector is told when it copies the file

@@ -1,9 +1,11 @@
 package commit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -13,6 +15,7 @@ import (
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/place"
 	"github.com/stoatdb/stoat/internal/settings"
+	"github.com/stoatdb/stoat/internal/values"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -273,22 +276,21 @@ func (c *Committer) placeApart(ctx context.Context, r *Request, large bool) (err
 	return nil
 }
 
-// writeApart writes the large values of old to value files. It returns the same
-// writes with pointers in their place. On an error it returns old.
+// writeApart writes the large values of old to value files, in the order of their keys. It
+// returns the same writes with pointers in their place. On an error it returns old.
 func (c *Committer) writeApart(old *memtable.Table, out *place.Writer) (*memtable.Table, error) {
-	var err error
+	pointers, err := c.writeLarge(old, out)
+	if err != nil {
+		return old, err
+	}
 	pending := c.store.Memory.NewPending()
 	rules := settings.Walk{Of: c.o.Settings}
 	for e := range old.Entries {
 		if isLarge(&rules, &e) {
-			// The version is not known yet. A file of one transaction has each key once,
-			// so the key identifies the record.
-			_, err = out.Append(&e, 0)
+			e.Value, e.Meta.Kind = pointers[0][:], base.KindPointer
+			pointers = pointers[1:]
 		}
-		if err == nil {
-			err = pending.Set(e.Key, e.Value, base.Hash(e.Key, c.o.HashSeed), e.Meta, 0)
-		}
-		if err != nil {
+		if err = pending.Set(e.Key, e.Value, base.Hash(e.Key, c.o.HashSeed), e.Meta, 0); err != nil {
 			break
 		}
 	}
@@ -300,6 +302,34 @@ func (c *Committer) writeApart(old *memtable.Table, out *place.Writer) (*memtabl
 		return old, err
 	}
 	return pending, nil
+}
+
+// writeLarge writes the large values of a table in the order of their keys, as a scan will
+// read them. It returns their pointers in the order of the table's entries.
+func (c *Committer) writeLarge(table *memtable.Table, out *place.Writer) ([][values.PointerSize]byte, error) {
+	type large struct {
+		base.Entry
+		at int // among the large values of the table
+	}
+	var found []large
+	rules := settings.Walk{Of: c.o.Settings}
+	for e := range table.Entries {
+		if isLarge(&rules, &e) {
+			found = append(found, large{e, len(found)})
+		}
+	}
+	slices.SortFunc(found, func(a, b large) int { return bytes.Compare(a.Key, b.Key) })
+	pointers := make([][values.PointerSize]byte, len(found))
+	for i := range found {
+		e := &found[i].Entry
+		// The version is not known yet. A file of one transaction has each key once, so the
+		// key identifies the record.
+		if _, err := out.Append(e, 0); err != nil {
+			return nil, err
+		}
+		copy(pointers[found[i].at][:], e.Value)
+	}
+	return pointers, nil
 }
 
 // seal finishes the last file and makes the names of all durable. Both wait for

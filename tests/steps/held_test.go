@@ -1,15 +1,19 @@
 package steps
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/testing/inside"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/internal/values"
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
@@ -33,6 +37,76 @@ func setApart(t *testing.T, db *inside.DB) {
 func openApart(t *testing.T) *inside.DB {
 	t.Helper()
 	return openStillWith(t, &stoat.Options{FS: memfs.New(), MemtableSize: 1 << 20})
+}
+
+// A scan reads the values in that order, whatever the order of the writes.
+func TestLargeCommit_WritesItsValuesInTheOrderOfTheirKeys(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := openStillWith(t, &stoat.Options{FS: disk, MemtableSize: 1 << 20})
+	rng := rand.New(rand.NewPCG(1, 2))
+	const keys = 50
+	set := func(tx stoat.Txn, i int) error {
+		return tx.Set(fmt.Appendf(nil, "k%02d", i), bytes.Repeat([]byte{byte(i)}, 10<<10+i))
+	}
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+		for _, i := range rng.Perm(keys) {
+			if err := set(tx, i); err != nil {
+				return err
+			}
+			if err := tx.Set(fmt.Appendf(nil, "small%02d", i), []byte{byte(i)}); err != nil {
+				return err
+			}
+		}
+		if err := tx.DeleteRange([]byte("k10"), []byte("k20")); err != nil {
+			return err
+		}
+		for _, i := range []int{30, 15, 3} { // once more
+			if err := set(tx, i); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	mustFlush(t, db)
+	files := db.Engine.Store.Version().Values
+	if len(files) != 1 || files[0].Values != keys-9 {
+		t.Fatalf("%d value files, want one of %d values", len(files), keys-9)
+	}
+	seen := 0
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
+		for i := range keys {
+			v, err := tx.Get(fmt.Appendf(nil, "k%02d", i))
+			if i >= 10 && i < 20 && i != 15 {
+				if !errors.Is(err, stoat.ErrNotFound) {
+					t.Errorf("key %d: %v, want none", i, err)
+				}
+				continue
+			}
+			if err != nil || len(v) != 10<<10+i || v[0] != byte(i) || v[len(v)-1] != byte(i) {
+				t.Errorf("key %d has %d bytes, %v", i, len(v), err)
+			}
+			seen++
+		}
+		return nil
+	}))
+	name := base.ValueName(files[0].File)
+	f, err := disk.Open("/db/"+name, vfs.CatValue)
+	testkit.Must(t, err)
+	d, err := values.OpenDamaged(f, files[0].Size, name, nil)
+	testkit.Must(t, err)
+	var last []byte
+	testkit.Must(t, d.Records(func(r values.RecordInfo) error {
+		if r.Err == nil && bytes.Compare(r.Key, last) <= 0 {
+			t.Errorf("the value of %q lies behind that of %q", r.Key, last)
+		}
+		last = bytes.Clone(r.Key)
+		return r.Err
+	}))
+	testkit.Must(t, d.Close())
+	if seen != keys-9 {
+		t.Errorf("%d values, want %d", seen, keys-9)
+	}
 }
 
 // The collector chooses files by a state that a flush may have left behind. By the
