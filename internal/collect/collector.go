@@ -38,6 +38,8 @@ type Options struct {
 
 	// Load returns the load that jobs go by.
 	Load func() (work.Load, time.Duration)
+	// Quiet returns the time since the last commit, or since the database was opened.
+	Quiet func() time.Duration
 	// GatheringDue reports whether a gathering is about to make garbage of files that
 	// need not be collected before.
 	GatheringDue func() bool
@@ -54,6 +56,8 @@ type Collector struct {
 
 	// Collecting is held from the choice of a collection to its end.
 	Collecting *work.Lock[lock.Collecting]
+
+	readers readersSeen // owned by Step
 
 	Counts Counts
 }
@@ -75,6 +79,9 @@ func (c *Collector) Step() (again time.Duration, err error) {
 	var known LiveSet
 	for did := false; ; did = true {
 		now, _ := c.o.Load()
+		if again = c.holdFor(now); again > 0 {
+			return again, nil
+		}
 		var due bool
 		if err := fault.Guard(func() (err error) { due, err = c.Tidy(now == work.Idle, &known); return err }); err != nil {
 			c.o.Space.Rests(space.Collections)

@@ -45,7 +45,7 @@ func newEngine(t *testing.T, memtableSize int64) *engine {
 	e.collector = New(Options{
 		Store: e.Store, Commits: e.Commits, Throttle: e.Throttle, Space: e.Space, Quarantine: e.Quarantine,
 		Group: e.Group, Executor: e.Executor, Report: parts.Report, Unmapped: e.Unmapped, MemoryBudget: parts.Budget,
-		Load: e.jobs.Load, GatheringDue: e.jobs.GatheringDue, Compact: compactor,
+		Load: e.jobs.Load, Quiet: e.Activity.Quiet, GatheringDue: e.jobs.GatheringDue, Compact: compactor,
 	})
 	e.Start(e.jobs)
 	return e

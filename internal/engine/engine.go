@@ -200,7 +200,7 @@ func (e *Engine) assembleJobs(s manifest.State) {
 	e.Collector = collect.New(collect.Options{
 		Store: e.Store, Commits: e.Commits, Throttle: e.Throttle, Space: e.Space, Quarantine: &e.Quarantine,
 		Group: e.Group, Executor: e.exec, Report: o.Report, Unmapped: e.Unmapped, MemoryBudget: o.MemoryBudget,
-		Load: e.Jobs.Load, GatheringDue: e.Jobs.GatheringDue, Compact: compact, WriteBack: e.writeBack,
+		Load: e.Jobs.Load, Quiet: e.Activity.Quiet, GatheringDue: e.Jobs.GatheringDue, Compact: compact, WriteBack: e.writeBack,
 	})
 	e.Store.SetHooks(state.Hooks{
 		Installed: e.Jobs.Installed, Sweep: w.Sweeper.Wake, Swept: e.Jobs.Swept, Failed: e.Commits.JobFailed})
@@ -277,6 +277,27 @@ func segmentSizes(memtableSize int64) (least, most int64) {
 	return least, most
 }
 
+// The time after which an open database merges runs of level 0, which slow down reads. A
+// program that only looks up a few keys has ended by then. Where most bytes are in value
+// files, runs matter less, and the first pass of a reader needs the processors to verify
+// values.
+const (
+	mergeAfterOpen       = 10 * time.Millisecond
+	mergeAfterFirstReads = 500 * time.Millisecond
+)
+
+// mergesAfter returns the time after which a database merges that was just opened.
+func mergesAfter(v *manifest.Version) time.Duration {
+	values := uint64(0)
+	for _, f := range v.Values {
+		values += f.Live
+	}
+	if uint64(v.Bytes(0)) < values {
+		return mergeAfterFirstReads
+	}
+	return mergeAfterOpen
+}
+
 // startWorkers starts the goroutines of background jobs, unless the executor is
 // manual. Close ends a worker between two steps, and interrupts long jobs.
 func (e *Engine) startWorkers() {
@@ -290,9 +311,9 @@ func (e *Engine) startWorkers() {
 	if e.o.ReadOnly || e.exec.Manual {
 		return
 	}
-	e.Activity.Note() // a program that opens a database will soon use it
+	e.Activity.Open()
 	e.Group.Run(w.Flusher, work.IdleAfter, e.Jobs.FlushStep)
-	e.Group.Run(w.Compactor, 0, e.Jobs.CompactStep)
+	e.Group.Run(w.Compactor, mergesAfter(e.Store.Version()), e.Jobs.CompactStep)
 	e.Group.Run(w.Collector, 0, e.Collector.Step)
 	if e.Spaces.Dropping() { // the last opening has not freed all that it dropped
 		e.wakeDropper()

@@ -192,6 +192,21 @@ func (r *Registry[T]) Active() int {
 	return n
 }
 
+// Begun returns a number that changes when readers begin, and how many read a snapshot now.
+// The number also counts holders that read no snapshot.
+func (r *Registry[T]) Begun() (begun uint64, open int) {
+	for _, c := range *r.chunks.Load() {
+		for i := range c {
+			w := c[i].word.Load()
+			begun += (w & slotTicks) / tickOne
+			if w&slotHeld != 0 && base.SeqNum(w>>16) != base.SeqNumMax {
+				open++
+			}
+		}
+	}
+	return begun, open
+}
+
 // Held calls yield for each held slot, until it returns false. It may miss
 // readers that begin or end meanwhile.
 func (r *Registry[T]) Held(yield func(*Slot[T]) bool) {

@@ -85,6 +85,39 @@ func TestNoSnapshot_KeepsNoVersionAndNoBarrier(t *testing.T) {
 	s.Release()
 }
 
+func TestBegun_ChangesWithEachReaderAndCountsOpenOnesOfSnapshots(t *testing.T) {
+	t.Parallel()
+	r := NewRegistry[struct{}](false)
+	var visible atomic.Uint64
+	last, open := r.Begun()
+	if open != 0 {
+		t.Fatalf("%d readers in an empty registry", open)
+	}
+	changed := func() bool {
+		begun, _ := r.Begun()
+		defer func() { last = begun }()
+		return begun != last
+	}
+	for range 3 {
+		s := r.Acquire(&visible)
+		if !changed() {
+			t.Error("a reader has begun, and the number is the same")
+		}
+		if _, open := r.Begun(); open != 1 {
+			t.Errorf("%d readers, want 1", open)
+		}
+		s.Release()
+		if changed() {
+			t.Error("a reader has ended, and the number is another")
+		}
+	}
+	s := r.Acquire(r.NoSnapshot())
+	if _, open := r.Begun(); open != 0 || !changed() {
+		t.Errorf("%d readers of a snapshot, want none, and one that has begun", open)
+	}
+	s.Release()
+}
+
 func TestAcquire_MoreReadersThanSlots(t *testing.T) {
 	t.Parallel()
 	var visible atomic.Uint64

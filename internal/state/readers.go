@@ -87,7 +87,10 @@ var nothing = &mark{generation: math.MaxUint64, filesOnly: true}
 
 // Attend takes a slot that keeps nothing but the memory of the store after Shut: no
 // version of a key, no memtable and no file.
-func (s *Store) Attend() (*Slot, error) { return s.attendAt(s.readers.NoSnapshot()) }
+func (s *Store) Attend() (*Slot, error) {
+	s.attended.Add(1)
+	return s.attendAt(s.readers.NoSnapshot())
+}
 
 // AttendSnapshot is Attend with a snapshot of everything visible. So the expiry horizon
 // does not pass the time after the call.
@@ -99,6 +102,14 @@ func (s *Store) attendAt(visible *atomic.Uint64) (*Slot, error) {
 		s.setMark(&slot.Data, nothing)
 	}
 	return slot, err
+}
+
+// Reading returns a number that changes when readers of a snapshot begin, and how many there
+// are.
+func (s *Store) Reading() (begun uint64, open int) {
+	attended := s.attended.Load()
+	begun, open = s.readers.Begun()
+	return begun - attended, open
 }
 
 // AcquireForCommit takes a slot for a commit that is under way, for which Close
@@ -190,6 +201,7 @@ func (s *Store) wakeOnce(r *Reader) {
 // While HoldFiles loads the state, the slot keeps every file that the view has or will
 // have. After that, the slot keeps the files with numbers below the next one.
 func (s *Store) HoldFiles() (slot *Slot, state manifest.State, err error) {
+	s.attended.Add(1)
 	if slot, err = s.acquireAt(s.readers.NoSnapshot()); err != nil {
 		return nil, state, err
 	}
@@ -206,6 +218,7 @@ func (s *Store) HoldFiles() (slot *Slot, state manifest.State, err error) {
 // HoldView returns the newest view, which stays until slot is released. The slot keeps no
 // old versions of keys.
 func (s *Store) HoldView() (slot *Slot, v *View, err error) {
+	s.attended.Add(1)
 	if slot, err = s.acquireAt(s.readers.NoSnapshot()); err != nil {
 		return nil, nil, err
 	}

@@ -61,7 +61,8 @@ type Store struct {
 	manifest *manifest.Store
 	files    *tree.Files
 	readers  *readers.Registry[Reader]
-	hooks    Hooks // immutable after SetHooks
+	attended atomic.Uint64 // how many slots without a snapshot were taken
+	hooks    Hooks         // immutable after SetHooks
 	Memory   Memory
 
 	// Atomics that readers load. visible is the newest version that they see, and

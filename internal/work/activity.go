@@ -28,7 +28,7 @@ const (
 
 // An Activity knows when the last commit was published.
 type Activity struct {
-	last atomic.Int64 // of Now; 0 before the first commit
+	last atomic.Int64 // of Now; 0 before the first commit, unless Open set it
 }
 
 // Note notes a commit and returns the time of it.
@@ -38,8 +38,12 @@ func (a *Activity) Note() int64 {
 	return now
 }
 
-// quiet returns the time since the last commit.
-func (a *Activity) quiet() time.Duration {
+// Open notes that a database was opened. It pauses at once: many programs read much when
+// they start.
+func (a *Activity) Open() { a.last.Store((Now() - int64(pauseAfter)) | 1) } // never 0
+
+// Quiet returns the time since the last commit, or since Open.
+func (a *Activity) Quiet() time.Duration {
 	if last := a.last.Load(); last != 0 {
 		return time.Duration(Now() - last)
 	}
@@ -48,7 +52,7 @@ func (a *Activity) quiet() time.Duration {
 
 // Load returns the load, and after how much more time without a commit it will
 // fall. That is 0 when the database is idle.
-func (a *Activity) Load() (now Load, falls time.Duration) { return loadOf(a.quiet()) }
+func (a *Activity) Load() (now Load, falls time.Duration) { return loadOf(a.Quiet()) }
 
 // loadOf returns the load after that much time without a commit.
 func loadOf(quiet time.Duration) (now Load, falls time.Duration) {

@@ -3,6 +3,7 @@ package work
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/testing/script"
@@ -39,4 +40,23 @@ func TestActivity_IdleBeforeTheFirstCommit(t *testing.T) {
 	if now, falls := a.Load(); now == Idle || falls <= 0 {
 		t.Errorf("load %d falls in %s right after a commit", now, falls)
 	}
+}
+
+func TestActivity_AnOpenedDatabasePausesAtOnceAndThenBecomesIdle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var a Activity
+		a.Open()
+		if now, falls := a.Load(); now != Pausing || falls < IdleAfter/2 || falls > IdleAfter {
+			t.Errorf("load %d falls in %s", now, falls)
+		}
+		time.Sleep(IdleAfter)
+		if now, _ := a.Load(); now != Idle {
+			t.Errorf("load %d after %s", now, a.Quiet())
+		}
+		a.Note()
+		if now, _ := a.Load(); now != Busy {
+			t.Errorf("load %d after a commit", now)
+		}
+	})
 }

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/manifest"
@@ -146,4 +148,55 @@ func TestOpen_ALogThatTheManifestHasNoRoomForLeavesNoFiles(t *testing.T) {
 	}
 	fs.Clear()
 	testkit.Must(t, set(db))
+}
+
+// A database may have been closed with many runs. Readers merge all of them, until a merge
+// has. Where the bytes are in value files, the first pass of a reader comes first.
+func TestOpen_MergesRunsSoonForReaders(t *testing.T) {
+	t.Parallel()
+	const runs = 8
+	for _, test := range []struct {
+		name   string
+		size   int // of values
+		before time.Duration
+		merged time.Duration
+	}{
+		{"values in tables", 100, 5 * time.Millisecond, 50 * time.Millisecond},
+		{"values apart", 4000, 300 * time.Millisecond, 600 * time.Millisecond},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			opts := &stoat.Options{FS: memfs.New()}
+			db, err := inside.Open("/db", opts, work.Executor{Manual: true})
+			testkit.Must(t, err)
+			for run := range runs {
+				testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+					for i := run; i < 400; i += 3 {
+						if err := tx.Set(fmt.Appendf(nil, "key-%03d", i), make([]byte, test.size)); err != nil {
+							return err
+						}
+					}
+					return nil
+				}))
+				mustFlush(t, db)
+			}
+			testkit.Must(t, db.Close())
+			synctest.Test(t, func(t *testing.T) {
+				opened := time.Now()
+				db, err := inside.Open("/db", opts, work.Executor{})
+				testkit.Must(t, err)
+				time.Sleep(test.before)
+				synctest.Wait()
+				if got := db.Engine.Store.Version().Runs(); got != runs {
+					t.Errorf("%d runs at once, want %d", got, runs)
+				}
+				time.Sleep(test.merged - time.Since(opened))
+				synctest.Wait()
+				if got := db.Engine.Store.Version().Runs(); got > runs/2 {
+					t.Errorf("%d runs after %s", got, test.merged)
+				}
+				testkit.Must(t, db.Close())
+			})
+		})
+	}
 }

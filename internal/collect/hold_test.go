@@ -1,0 +1,98 @@
+package collect
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stoatdb/stoat/internal/work"
+)
+
+func TestHold_WaitsForReadersWhileNoCommitArrives(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		in   holdInputs
+		want time.Duration
+	}{
+		{"commits arrive", holdInputs{work.Busy, false, true, 50 * time.Millisecond}, 0},
+		{"readers after a load", holdInputs{work.Pausing, false, true, 200 * time.Millisecond}, holdEvery},
+		{"readers at rest", holdInputs{work.Idle, false, true, 2 * time.Second}, holdEvery},
+		{"no readers", holdInputs{work.Idle, false, false, 2 * time.Second}, 0},
+		{"no readers in a pause", holdInputs{work.Pausing, false, false, 200 * time.Millisecond}, 0},
+		{"the disk is nearly full", holdInputs{work.Idle, true, true, 2 * time.Second}, 0},
+		{"the end is near", holdInputs{work.Idle, false, true, holdMax - time.Millisecond}, time.Millisecond},
+		{"readers that go on and on", holdInputs{work.Idle, false, true, holdMax}, 0},
+	} {
+		if got := decideHold(test.in); got != test.want {
+			t.Errorf("%s: waits for %s, want %s", test.name, got, test.want)
+		}
+	}
+}
+
+func TestReadersSeen_ComparesWithAnEarlierLook(t *testing.T) {
+	t.Parallel()
+	const second = int64(time.Second)
+	var r readersSeen
+	for i, look := range []struct {
+		begun uint64
+		open  int
+		now   int64
+		want  bool
+	}{
+		{0, 0, second, false},
+		{7, 0, 2 * second, true},
+		{7, 0, 2*second + int64(holdEvery)/2, true}, // too soon to tell
+		{7, 0, 3 * second, false},
+		{7, 1, 4 * second, true}, // one reads for long
+		{7, 0, 5 * second, false},
+		{8, 0, 5*second + 1, false}, // too soon to tell
+		{8, 0, 6 * second, true},
+		{8, 0, 7 * second, false},
+	} {
+		if got := r.look(look.begun, look.open, look.now); got != look.want {
+			t.Errorf("look %d: reading is %t, want %t", i, got, look.want)
+		}
+	}
+}
+
+// The collector itself holds files while it looks for what is live. That is no reader.
+func TestCollector_WaitsForAReaderAndNotForItself(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, 32<<20)
+	e.leaveGarbage("key")
+	e.collector.o.Quiet = func() time.Duration { return 2 * time.Second }
+	e.collector.o.Load = func() (work.Load, time.Duration) { return work.Idle, 0 }
+	step := func() (waits bool, collected int64) {
+		t.Helper()
+		before := e.collector.Counts.Collections.Load()
+		e.collector.readers.at -= int64(holdEvery)
+		again, err := e.collector.Step()
+		e.Must(err)
+		return again > 0, e.collector.Counts.Collections.Load() - before
+	}
+	slot, err := e.Store.Acquire()
+	e.Must(err)
+	if waits, collected := step(); !waits || collected > 0 {
+		t.Errorf("beside a reader: waits %t, %d files collected", waits, collected)
+	}
+	e.Store.Release(slot)
+	slot, err = e.Store.Acquire()
+	e.Must(err)
+	e.Store.Release(slot)
+	if waits, collected := step(); !waits || collected > 0 {
+		t.Errorf("a reader has begun and ended: waits %t, %d files collected", waits, collected)
+	}
+	if waits, collected := step(); waits || collected == 0 {
+		t.Errorf("no reader: waits %t, %d files collected", waits, collected)
+	}
+	e.leaveGarbage("other")
+	step() // sees the commits
+	for range 2 {
+		slot, _, err := e.Store.HoldFiles()
+		e.Must(err)
+		e.Store.Release(slot)
+	}
+	if waits, _ := step(); waits {
+		t.Error("a job that holds files counts as a reader")
+	}
+}
