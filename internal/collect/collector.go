@@ -79,11 +79,13 @@ func (c *Collector) Step() (again time.Duration, err error) {
 	var known LiveSet
 	for did := false; ; did = true {
 		now, _ := c.o.Load()
-		if again = c.holdFor(now); again > 0 {
-			return again, nil
+		hold := c.holdFor(now)
+		tidy := func() (bool, error) { return c.Tidy(now == work.Idle, &known) }
+		if hold > 0 {
+			tidy = c.drop
 		}
 		var due bool
-		if err := fault.Guard(func() (err error) { due, err = c.Tidy(now == work.Idle, &known); return err }); err != nil {
+		if err := fault.Guard(func() (err error) { due, err = tidy(); return err }); err != nil {
 			c.o.Space.Rests(space.Collections)
 			c.o.Commits.JobFailed(err)
 			if errors.Is(err, vfs.ErrNoSpace) {
@@ -96,7 +98,7 @@ func (c *Collector) Step() (again time.Duration, err error) {
 		}
 		if !due {
 			c.o.Space.Rests(space.Collections)
-			return 0, nil
+			return hold, nil
 		}
 	}
 }
@@ -111,6 +113,18 @@ func (c *Collector) Tidy(idle bool, known *LiveSet) (due bool, err error) {
 		return false, nil
 	}
 	return true, c.Run(b, known, c.o.Space.Sparing(c.o.Group.Err))
+}
+
+// drop drops the files without live values, and reports whether there were any.
+func (c *Collector) drop() (due bool, err error) {
+	c.Collecting.Lock()
+	defer c.Collecting.Unlock()
+	b := c.Pick(values.Busy)
+	b.Keep(func(choice values.Choice) bool { return choice.Drop })
+	if b.Empty() {
+		return false, nil
+	}
+	return true, c.Run(b, new(LiveSet), c.o.Space.Sparing(c.o.Group.Err))
 }
 
 // pressure returns the load beside the collection.

@@ -39,15 +39,18 @@ type holdInputs struct {
 	load    work.Load
 	scarce  bool          // space is scarce
 	reading bool          // transactions read
+	gathers bool          // a gathering is due, which needs no collection before
 	quiet   time.Duration // the time since the last commit
 }
 
-// decideHold decides for how long the collector waits for the sake of readers.
+// decideHold decides for how long the collector waits for readers, or for a gathering. In the
+// meantime it only drops files without live values.
 func decideHold(in holdInputs) time.Duration {
 	if in.load == work.Busy || in.scarce { // garbage grows, or its space is needed
 		return 0
 	}
-	if !in.reading || in.quiet >= holdMax {
+	waits := in.reading || in.gathers && in.load == work.Idle
+	if !waits || in.quiet >= holdMax {
 		return 0
 	}
 	return min(holdEvery, holdMax-in.quiet)
@@ -60,6 +63,7 @@ func (c *Collector) holdFor(now work.Load) time.Duration {
 		load:    now,
 		scarce:  c.o.Space.Scarce(),
 		reading: c.readers.look(begun, open, work.Now()),
+		gathers: now == work.Idle && c.o.GatheringDue(),
 		quiet:   c.o.Quiet(),
 	})
 }

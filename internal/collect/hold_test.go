@@ -1,9 +1,11 @@
 package collect
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
+	"github.com/stoatdb/stoat/internal/testing/parts"
 	"github.com/stoatdb/stoat/internal/work"
 )
 
@@ -14,14 +16,17 @@ func TestHold_WaitsForReadersWhileNoCommitArrives(t *testing.T) {
 		in   holdInputs
 		want time.Duration
 	}{
-		{"commits arrive", holdInputs{work.Busy, false, true, 50 * time.Millisecond}, 0},
-		{"readers after a load", holdInputs{work.Pausing, false, true, 200 * time.Millisecond}, holdEvery},
-		{"readers at rest", holdInputs{work.Idle, false, true, 2 * time.Second}, holdEvery},
-		{"no readers", holdInputs{work.Idle, false, false, 2 * time.Second}, 0},
-		{"no readers in a pause", holdInputs{work.Pausing, false, false, 200 * time.Millisecond}, 0},
-		{"the disk is nearly full", holdInputs{work.Idle, true, true, 2 * time.Second}, 0},
-		{"the end is near", holdInputs{work.Idle, false, true, holdMax - time.Millisecond}, time.Millisecond},
-		{"readers that go on and on", holdInputs{work.Idle, false, true, holdMax}, 0},
+		{"commits arrive", holdInputs{work.Busy, false, true, false, 50 * time.Millisecond}, 0},
+		{"readers after a load", holdInputs{work.Pausing, false, true, false, 200 * time.Millisecond}, holdEvery},
+		{"readers at rest", holdInputs{work.Idle, false, true, false, 2 * time.Second}, holdEvery},
+		{"no readers", holdInputs{work.Idle, false, false, false, 2 * time.Second}, 0},
+		{"no readers in a pause", holdInputs{work.Pausing, false, false, false, 200 * time.Millisecond}, 0},
+		{"a gathering", holdInputs{work.Idle, false, false, true, 2 * time.Second}, holdEvery},
+		{"a gathering, later", holdInputs{work.Pausing, false, false, true, 200 * time.Millisecond}, 0},
+		{"a gathering that does not come", holdInputs{work.Idle, false, false, true, holdMax}, 0},
+		{"the disk is nearly full", holdInputs{work.Idle, true, true, false, 2 * time.Second}, 0},
+		{"the end is near", holdInputs{work.Idle, false, true, false, holdMax - time.Millisecond}, time.Millisecond},
+		{"readers that go on and on", holdInputs{work.Idle, false, true, false, holdMax}, 0},
 	} {
 		if got := decideHold(test.in); got != test.want {
 			t.Errorf("%s: waits for %s, want %s", test.name, got, test.want)
@@ -74,6 +79,15 @@ func TestCollector_WaitsForAReaderAndNotForItself(t *testing.T) {
 	e.Must(err)
 	if waits, collected := step(); !waits || collected > 0 {
 		t.Errorf("beside a reader: waits %t, %d files collected", waits, collected)
+	}
+	// A file without live values needs no copy.
+	e.update(func(tx transaction) { tx.set([]byte("dead"), bytes.Repeat([]byte{1}, parts.Threshold)) })
+	e.Flush()
+	e.update(func(tx transaction) { tx.delete([]byte("dead")) })
+	e.Flush()
+	e.sink()
+	if waits, dropped := step(); !waits || dropped != 1 {
+		t.Errorf("beside a reader and a dead file: waits %t, %d files collected", waits, dropped)
 	}
 	e.Store.Release(slot)
 	slot, err = e.Store.Acquire()

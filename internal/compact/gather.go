@@ -99,6 +99,16 @@ func PickGathering(v *manifest.Version, s Shape, g Gathering) (Plan, bool) {
 	return plan.finish(v, s), true
 }
 
+// Scattered returns how many bytes of values are worth gathering.
+func (g *Gathering) Scattered(v *manifest.Version, s Shape) (bytes uint64) {
+	for _, t := range v.Levels[last] {
+		if g.worth(v, s, t) {
+			bytes += t.Referred()
+		}
+	}
+	return bytes
+}
+
 // Ahead returns how many bytes of tables are worth gathering, and how many bytes of each
 // value file that moves. It assumes that there is room for everything.
 func (g *Gathering) Ahead(v *manifest.Version, s Shape) (tables int64, values map[base.FileNum]uint64) {

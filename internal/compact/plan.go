@@ -74,6 +74,8 @@ type Plan struct {
 	// Gather is the maximum number of bytes of values to rewrite in key order, starting
 	// with the first key. The other values stay where they are.
 	Gather uint64
+	// Patient says that commits that arrive do not end the gathering.
+	Patient bool
 	// Join names the value files whose values are rewritten to one or a few files,
 	// ascending. No table outside the plan refers to them.
 	Join []base.FileNum

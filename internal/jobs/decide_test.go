@@ -128,7 +128,8 @@ func TestGatherRoom_Scripts(t *testing.T) {
 	t.Parallel()
 	script.Run(t, "testdata/gather", handle(map[string]script.Handler{"room": func(t *testing.T, c *script.Command) string {
 		now, later := gatherRoom(gatherInputs{live: uint64(c.Int(t, "live", 0)), garbage: uint64(c.Int(t, "garbage", 0)),
-			obsolete: c.Int(t, "obsolete", 0), least: c.Int(t, "least", 0), spare: c.Int(t, "spare", 0), scarce: c.Has("scarce")})
+			obsolete: c.Int(t, "obsolete", 0), least: c.Int(t, "least", 0), spare: c.Int(t, "spare", 0), scarce: c.Has("scarce"),
+			whole: uint64(c.Int(t, "whole", 0))})
 		return fmt.Sprintf("now %d, later %d", now, later)
 	}}))
 }

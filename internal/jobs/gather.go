@@ -39,6 +39,14 @@ const (
 	// gatherSpaceMin is the part below which a gathering is not worth the tables that
 	// it rewrites: garbage is collected first.
 	gatherSpaceMin = 0.125
+	// gatherWhole is how many full memtables of values are gathered at once, however much
+	// garbage there is. The files that they leave behind are then dropped whole. In smaller
+	// steps, what is left in those files is copied between two steps. Commits do not end such
+	// a gathering: it takes a few seconds, and half of it would leave only more garbage.
+	gatherWhole = 32
+	// gatherWholeSpare is a divisor: such a gathering takes at most 1/gatherWholeSpare of the
+	// space that others may use.
+	gatherWholeSpare = 4
 	// gatherPointersMin is Gathering.PointersMin: a table with fewer values in value
 	// files is not worth gathering.
 	gatherPointersMin = 64
@@ -72,31 +80,39 @@ func (j *Jobs) PickGathering(manual bool) (compact.Plan, bool) {
 	if !manual && j.gatherFailed.Load() == uint64(s.FlushedSeq) {
 		return compact.Plan{}, false
 	}
-	room, _ := j.GatherRoom(&s)
-	if room == 0 {
+	g, shape := j.Gathering(manual)
+	scattered := g.Scattered(s.Version, shape)
+	if g.Bytes, _ = j.GatherRoom(&s, scattered); g.Bytes == 0 {
 		return compact.Plan{}, false
 	}
-	g, shape := j.Gathering(manual)
-	g.Bytes = room
 	plan, due := compact.PickGathering(s.Version, shape, g)
+	plan.Patient = scattered <= j.gatherWhole()
 	if manual {
 		plan.Reason = compact.ReasonManual
 	}
 	return plan, due
 }
 
+// gatherWhole is how many bytes of values are gathered at once.
+func (j *Jobs) gatherWhole() uint64 { return uint64(gatherWhole * j.o.MemtableSize) }
+
 // GatherRoom returns how many bytes of values may be gathered now, beside the garbage, and
-// how many once the garbage is collected. 0 means that there is too little room.
-func (j *Jobs) GatherRoom(s *manifest.State) (now, later uint64) {
+// how many once the garbage is collected. 0 means that there is too little room. scattered is
+// how many are worth gathering.
+func (j *Jobs) GatherRoom(s *manifest.State, scattered uint64) (now, later uint64) {
 	use := j.Garbage(s.Version, s.FlushedSeq)
-	return gatherRoom(gatherInputs{
+	in := gatherInputs{
 		live:     use.All - min(use.All, use.Garbage),
 		garbage:  use.Garbage,
 		obsolete: j.store.ObsoleteValueBytes(),
 		least:    throttle.SmallDatabase * j.o.MemtableSize,
 		spare:    j.space.Spare(),
 		scarce:   j.space.Scarce(),
-	})
+	}
+	if scattered <= j.gatherWhole() {
+		in.whole = scattered
+	}
+	return gatherRoom(in)
 }
 
 // gatherInputs is what the room for gathering depends on, in bytes.
@@ -106,17 +122,22 @@ type gatherInputs struct {
 	least         int64  // of live values; gatherRoom counts no database as smaller
 	spare         int64  // of the disk, which others may use
 	scarce        bool
+	whole         uint64 // all that is worth gathering, if that can be done at once
 }
 
 // gatherRoom is GatherRoom. A gathering may take half of the space that others may use.
 func gatherRoom(in gatherInputs) (now, later uint64) {
 	live := max(float64(in.live), float64(in.least))
 	garbage := float64(in.garbage) + float64(in.obsolete)
+	whole := uint64(0)
+	if in.whole <= uint64(in.spare/gatherWholeSpare) && !in.scarce {
+		whole = in.whole
+	}
 	enough := func(room float64) uint64 {
 		if room = min(room, float64(in.spare)/2); room < gatherSpaceMin*live || in.scarce {
-			return 0
+			return whole
 		}
-		return uint64(room)
+		return max(uint64(room), whole)
 	}
 	return enough(gatherSpace*live - garbage), enough(gatherSpace * live)
 }

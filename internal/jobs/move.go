@@ -73,7 +73,7 @@ func (m *mover) begin(plan *compact.Plan, stop func() error) (err error) {
 		return err
 	}
 	m.slot, m.version, m.of, m.stop = slot, s.Version, plan.Join, stop
-	m.left, m.unlooked, m.patient = int64(plan.Gather), MoveStep, plan.Reason != compact.ReasonScattered
+	m.left, m.unlooked, m.patient = int64(plan.Gather), MoveStep, plan.Patient || plan.Reason != compact.ReasonScattered
 	if m.of != nil {
 		m.left = math.MaxInt64
 	}

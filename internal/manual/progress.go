@@ -56,8 +56,7 @@ func (j *job) ahead() int64 {
 // how many of which value files that moves. What is not moved for lack of room before
 // files are collected is copied by that.
 func (j *job) gatherAhead(s *manifest.State) (bytes int64, moves map[base.FileNum]uint64) {
-	room, later := j.Jobs.GatherRoom(s)
-	if later == 0 || j.gatherMax > 0 && j.gathered >= j.gatherMax {
+	if j.gatherMax > 0 && j.gathered >= j.gatherMax {
 		return 0, nil
 	}
 	g, shape := j.Jobs.Gathering(true)
@@ -65,6 +64,10 @@ func (j *job) gatherAhead(s *manifest.State) (bytes int64, moves map[base.FileNu
 	left := int64(0)
 	for _, moved := range moves {
 		left += int64(moved)
+	}
+	room, later := j.Jobs.GatherRoom(s, uint64(left))
+	if later == 0 {
+		return 0, nil
 	}
 	bytes += left
 	for left -= int64(room); left > 0; left -= int64(later) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/base"
@@ -144,7 +146,7 @@ func (s *gatherScene) gather(bytes uint64, reason compact.Reason) error {
 	if !due {
 		s.Fatal("there is nothing to gather")
 	}
-	plan.Gather, plan.Reason = bytes, reason
+	plan.Gather, plan.Reason, plan.Patient = bytes, reason, false
 	return s.db.Engine.Jobs.Run(plan, s.db.Engine.Group.Err, nil)
 }
 
@@ -218,11 +220,12 @@ func TestGathering_MovesAsMuchAsItIsToldAndTheNextGoesOnBehind(t *testing.T) {
 // Until garbage is collected it takes the room that a gathering needs.
 func TestCompact_GathersAlsoWhereGarbageLeavesNoRoomAtFirst(t *testing.T) {
 	t.Parallel()
-	s := &gatherScene{T: t, keys: gatherKeys, disk: &openCount{FS: memfs.New()}, opts: stoat.Options{MemtableSize: 64 << 10}}
+	const keys = 3000 // more than is gathered whole
+	s := &gatherScene{T: t, keys: keys, disk: &openCount{FS: memfs.New()}, opts: stoat.Options{MemtableSize: 64 << 10}}
 	s.open()
 	s.scatter(gatherFiles, 1)
 	s.scatter(gatherFiles, 2)
-	if before := s.db.Stats(); before.ValueJumps < gatherKeys-2 || before.ValueGarbage == 0 {
+	if before := s.db.Stats(); before.ValueJumps < keys-20 || before.ValueGarbage == 0 {
 		t.Fatalf("%d jumps, %d bytes of garbage", before.ValueJumps, before.ValueGarbage)
 	}
 	if _, due := s.db.Engine.Jobs.PickGathering(true); due {
@@ -299,6 +302,65 @@ func TestGathering_EndsEarlyWhenCommitsArrive(t *testing.T) {
 		t.Errorf("%d bytes were moved, %d jumps are left", got.GatheredBytes, got.ValueJumps)
 	}
 	s.mustHaveAll()
+	s.must(s.db.Close())
+}
+
+// A small database is gathered whole: neither garbage nor commits stop that. No collection
+// needs to copy anything then.
+func TestGathering_AWholeOneLeavesNothingToCopy(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &gatherScene{T: t, keys: gatherKeys, disk: &openCount{FS: memfs.New()}, opts: stoat.Options{MemtableSize: 64 << 10}}
+		s.open()
+		s.scatter(gatherFiles, 1)
+		s.scatter(gatherFiles, 2) // makes a third of the values garbage
+		before := s.db.Stats()
+		if before.ValueGarbage < before.ValueBytes/4 {
+			t.Fatalf("%d of %d bytes are garbage", before.ValueGarbage, before.ValueBytes)
+		}
+		s.db.Engine.Activity.Note()
+		time.Sleep(work.IdleAfter / 2)
+		s.collectStep(true) // it sees the readers so far
+		time.Sleep(2 * work.IdleAfter)
+		s.collectStep(true)
+		plan, due := s.db.Engine.Jobs.PickGathering(false)
+		if !due || !plan.Patient {
+			t.Fatalf("a gathering is due: %t, patient: %t", due, plan.Patient)
+		}
+		s.db.Engine.Activity.Note()
+		s.must(s.db.Engine.Jobs.Run(plan, s.db.Engine.Group.Err, nil))
+		time.Sleep(2 * work.IdleAfter)
+		s.collectStep(false)
+		s.db.Engine.Store.Sweep()
+		if got := s.db.Stats(); got.Values != 1 || got.ValueJumps != 0 || got.ValueGarbage != 0 || got.CollectedBytes != 0 {
+			t.Errorf("%d value files, %d jumps, %d bytes of garbage, %d bytes copied by collections",
+				got.Values, got.ValueJumps, got.ValueGarbage, got.CollectedBytes)
+		}
+		s.mustHaveAll()
+		s.must(s.db.Close())
+	})
+}
+
+// collectStep lets the collector work, which is to wait for a gathering or not.
+func (s *gatherScene) collectStep(waits bool) {
+	s.Helper()
+	again, err := s.db.Engine.Collector.Step()
+	s.must(err)
+	if waits != (again > 0) {
+		s.Errorf("the collector looks again in %s, it waits for a gathering: %t", again, waits)
+	}
+}
+
+// What is too much to be gathered at once is gathered in steps, which commits end.
+func TestGathering_ALargeOneIsNotWhole(t *testing.T) {
+	t.Parallel()
+	s := &gatherScene{T: t, keys: 3000, disk: &openCount{FS: memfs.New()}, opts: stoat.Options{MemtableSize: 64 << 10}}
+	s.open()
+	s.scatter(200, 1)
+	plan, due := s.db.Engine.Jobs.PickGathering(false)
+	if !due || plan.Patient || plan.Gather > 3000*1000/2 {
+		t.Errorf("a gathering is due: %t, patient: %t, of %d bytes at most", due, plan.Patient, plan.Gather)
+	}
 	s.must(s.db.Close())
 }
 
