@@ -325,7 +325,7 @@ func (c *Committer) publish(g *group) {
 			}
 			g.published = c.o.Activity.Note()
 			c.store.NotePublished(g.lastSeq, g.published)
-			if c.dozing.Load() || len(c.store.View().Memtables) > 1 {
+			if !c.throttle.FlushFailed() && (c.dozing.Load() || len(c.store.View().Memtables) > 1) {
 				c.o.Flush()
 			}
 		}

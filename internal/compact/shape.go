@@ -91,16 +91,18 @@ type Span struct {
 // keys with partial entries. Over a table with partial entries, it keeps all values in the
 // range of that table.
 func (s *Shape) shield(v *manifest.Version) {
-	var above []*manifest.Table // those with partial entries, from higher levels
+	var above [manifest.Levels][]*manifest.Table // those with partial entries
+	some := len(s.Partials) > 0
 	for level := range v.Levels {
 		for _, t := range v.Levels[level] {
 			if t.Partials > 0 {
-				above = append(above, t)
+				above[level] = append(above[level], t)
+				some = true
 			}
 		}
 	}
 	s.shielded = nil
-	if len(above)+len(s.Partials) == 0 {
+	if !some {
 		return
 	}
 	s.shielded = map[*manifest.Table]uint64{}
@@ -109,7 +111,7 @@ func (s *Shape) shield(v *manifest.Version) {
 			if t.Expiring == 0 {
 				continue
 			}
-			if n := s.under(t, above); n > 0 {
+			if n := s.under(t, &above); n > 0 {
 				s.shielded[t] = n
 			}
 		}
@@ -117,11 +119,16 @@ func (s *Shape) shield(v *manifest.Version) {
 }
 
 // under returns how many expired values of t a merge may have to keep. Partial entries lie
-// in memory or in one of some tables, over t or in it.
-func (s *Shape) under(t *manifest.Table, above []*manifest.Table) (kept uint64) {
-	for _, u := range above {
-		if (u == t || u.Level < t.Level || u.Level == 0 && t.Level == 0 && u.Run > t.Run) && u.Overlaps(t) {
-			return t.Expiring
+// in memory, or in tables with partial entries, over t or in it.
+func (s *Shape) under(t *manifest.Table, partial *[manifest.Levels][]*manifest.Table) (kept uint64) {
+	for level, tables := range partial[:t.Level+1] {
+		if level > 0 {
+			tables = within(tables, rangeOf(t))
+		}
+		for _, u := range tables {
+			if (u == t || level < t.Level || u.Run > t.Run) && u.Overlaps(t) {
+				return t.Expiring
+			}
 		}
 	}
 	for _, span := range s.Partials {

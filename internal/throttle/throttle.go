@@ -73,6 +73,8 @@ type Throttle struct {
 	flushing bool      // one is under way
 	err      error     // of the last one
 
+	failing atomic.Bool // err is not nil
+
 	waits, waited atomic.Int64 // how often groups waited, and for how many nanoseconds
 }
 
@@ -318,9 +320,15 @@ func (t *Throttle) FlushEnded(bytes int64, took time.Duration, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.err, t.flushing = err, false
+	t.failing.Store(err != nil)
 	t.flushes++
 	t.ended.Broadcast()
 }
+
+// FlushFailed reports whether the last flush failed. The flusher then tries again after a
+// while, or when there is more space. A commit must not make it try at once: on a full disk,
+// each attempt writes much.
+func (t *Throttle) FlushFailed() bool { return t.failing.Load() }
 
 // Interrupt makes waiters look at what has become of the database.
 func (t *Throttle) Interrupt() {

@@ -14,6 +14,8 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/internal/throttle"
 	"github.com/stoatdb/stoat/internal/work"
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -283,4 +285,38 @@ func TestWaiting_ASlowCallbackHoldsNoSnapshot(t *testing.T) {
 		close(finish)
 		testkit.Must(t, db.Close())
 	})
+}
+
+// On a full disk, each attempt to flush writes much. The flusher tries again by its timer, or
+// when there is more space.
+func TestFlush_ACommitDoesNotRepeatAFailedOne(t *testing.T) {
+	t.Parallel()
+	faults := faultfs.New(memfs.New())
+	db := openStillWith(t, &stoat.Options{FS: faults, MemtableSize: 1 << 20})
+	put := func() (woken bool) {
+		t.Helper()
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("key"), []byte("value")) }))
+		return db.Woken(db.Engine.Workers.Flusher)
+	}
+	put()
+	testkit.Must(t, db.Engine.Commits.Rotate(true))
+	if !put() {
+		t.Error("a commit beside a full memtable does not wake the flusher")
+	}
+	faults.Add(faultfs.Rule{Category: vfs.CatTable, Op: vfs.OpCreate, Forever: true})
+	if _, err := db.Engine.Jobs.FlushNext(); err == nil {
+		t.Fatal("the flush has not failed")
+	}
+	for range 3 {
+		if put() {
+			t.Error("a commit wakes the flusher although the last flush failed")
+		}
+	}
+	faults.Clear()
+	_, err := db.Engine.Jobs.FlushNext()
+	testkit.Must(t, err)
+	testkit.Must(t, db.Engine.Commits.Rotate(true))
+	if !put() {
+		t.Error("a commit does not wake the flusher after a flush that succeeded")
+	}
 }
