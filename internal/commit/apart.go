@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/lock"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/memtable"
@@ -279,21 +280,23 @@ func (c *Committer) placeApart(ctx context.Context, r *Request, large bool) (err
 // writeApart writes the large values of old to value files, in the order of their keys. It
 // returns the same writes with pointers in their place. On an error it returns old.
 func (c *Committer) writeApart(old *memtable.Table, out *place.Writer) (*memtable.Table, error) {
-	pointers, err := c.writeLarge(old, out)
+	large, err := c.writeLarge(old, out)
 	if err != nil {
 		return old, err
 	}
 	pending := c.store.Memory.NewPending()
-	rules := settings.Walk{Of: c.o.Settings}
+	at := 0
 	for e := range old.Entries {
-		if isLarge(&rules, &e) {
-			e.Value, e.Meta.Kind = pointers[0][:], base.KindPointer
-			pointers = pointers[1:]
+		if len(large) > 0 && large[0].at == at {
+			e.Value, e.Meta.Kind = large[0].pointer[:], base.KindPointer
+			large = large[1:]
 		}
 		if err = pending.Set(e.Key, e.Value, base.Hash(e.Key, c.o.HashSeed), e.Meta, 0); err != nil {
 			break
 		}
+		at++
 	}
+	invariant.Check(err != nil || len(large) == 0, "%d values have no entry", len(large))
 	if err == nil {
 		err = c.seal(out)
 	}
@@ -304,32 +307,38 @@ func (c *Committer) writeApart(old *memtable.Table, out *place.Writer) (*memtabl
 	return pending, nil
 }
 
+// A largeValue is a value that lies in a value file before its commit.
+type largeValue struct {
+	base.Entry
+	at      int // among the entries of the transaction
+	pointer [values.PointerSize]byte
+}
+
 // writeLarge writes the large values of a table in the order of their keys, as a scan will
-// read them. It returns their pointers in the order of the table's entries.
-func (c *Committer) writeLarge(table *memtable.Table, out *place.Writer) ([][values.PointerSize]byte, error) {
-	type large struct {
-		base.Entry
-		at int // among the large values of the table
-	}
-	var found []large
+// read them. It returns them in the order of the table's entries. Only writeLarge decides
+// which values are large: a moment later, a keyspace may have other settings.
+func (c *Committer) writeLarge(table *memtable.Table, out *place.Writer) ([]largeValue, error) {
+	var large []largeValue
 	rules := settings.Walk{Of: c.o.Settings}
+	at := 0
 	for e := range table.Entries {
 		if isLarge(&rules, &e) {
-			found = append(found, large{e, len(found)})
+			large = append(large, largeValue{Entry: e, at: at})
 		}
+		at++
 	}
-	slices.SortFunc(found, func(a, b large) int { return bytes.Compare(a.Key, b.Key) })
-	pointers := make([][values.PointerSize]byte, len(found))
-	for i := range found {
-		e := &found[i].Entry
+	slices.SortFunc(large, func(a, b largeValue) int { return bytes.Compare(a.Key, b.Key) })
+	for i := range large {
+		l := &large[i]
 		// The version is not known yet. A file of one transaction has each key once, so the
 		// key identifies the record.
-		if _, err := out.Append(e, 0); err != nil {
+		if _, err := out.Append(&l.Entry, 0); err != nil {
 			return nil, err
 		}
-		copy(pointers[found[i].at][:], e.Value)
+		copy(l.pointer[:], l.Value)
 	}
-	return pointers, nil
+	slices.SortFunc(large, func(a, b largeValue) int { return a.at - b.at })
+	return large, nil
 }
 
 // seal finishes the last file and makes the names of all durable. Both wait for

@@ -16,6 +16,7 @@ import (
 	"github.com/stoatdb/stoat/internal/values"
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -107,6 +108,48 @@ func TestLargeCommit_WritesItsValuesInTheOrderOfTheirKeys(t *testing.T) {
 	if seen != keys-9 {
 		t.Errorf("%d values, want %d", seen, keys-9)
 	}
+}
+
+// DB.Keyspace may change what counts as large while a commit writes its large values.
+func TestLargeCommit_SettingsMayChangeMeanwhile(t *testing.T) {
+	t.Parallel()
+	disk := faultfs.New(memfs.New())
+	db := openStillWith(t, &stoat.Options{FS: disk, MemtableSize: 1 << 20})
+	ks, err := db.Keyspace("ks", nil)
+	testkit.Must(t, err)
+	changed := false
+	disk.Observe(func(op vfs.Op) {
+		if op.Category != vfs.CatValue || op.Kind != vfs.OpWrite || changed {
+			return
+		}
+		changed = true
+		if _, err := db.Keyspace("ks", &stoat.KeyspaceOptions{LargeValueThreshold: 15 << 10}); err != nil {
+			t.Error(err)
+		}
+	})
+	key := func(i int) []byte { return fmt.Appendf(nil, "k%02d", i) }
+	value := func(i int) []byte { return bytes.Repeat([]byte{byte(i)}, 10<<10*(1+i%2)) }
+	const keys = 40
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+		for i := range keys {
+			if err := tx.In(ks).Set(key(i), value(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	disk.Observe(nil)
+	if !changed {
+		t.Fatal("the commit has written no value file")
+	}
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
+		for i := range keys {
+			if v, err := tx.In(ks).Get(key(i)); err != nil || !bytes.Equal(v, value(i)) {
+				t.Errorf("key %d has %d bytes, %v", i, len(v), err)
+			}
+		}
+		return nil
+	}))
 }
 
 // The collector chooses files by a state that a flush may have left behind. By the
