@@ -62,10 +62,10 @@ type Options struct {
 	// that is less, writes them once, straight to value files. Other commits write
 	// their values to the log first.
 	//
-	// Values that a commit wrote straight to value files lie there in the order of
-	// the commits. Those of 4 KiB and more stay in that order until DB.Compact. Where
-	// iterators read them several times, a database at rest orders them itself. Both
-	// order values of up to 64 KiB by their keys.
+	// Values that a commit wrote straight to value files lie there in the order of their
+	// keys, each commit in files of its own. DB.Compact brings values of up to 64 KiB of
+	// all commits into one order. A database at rest does so where iterators read them
+	// several times.
 	LargeValueThreshold int64
 
 	// Compression says how the database compresses values. It always stores keys

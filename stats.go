@@ -263,12 +263,12 @@ func (d *DB) Stats() Stats {
 	if !d.opts.ReadOnly {
 		s.DiskFree, s.DiskReserve, s.DiskLow, s.Refused = d.engine.Space.Usage()
 	}
-	slot, err := d.engine.Store.Acquire()
+	slot, v, err := d.engine.Store.HoldView()
 	if err != nil {
 		return s // closed: the memory is released, or will be
 	}
 	defer d.engine.Store.Release(slot)
-	for _, t := range d.engine.Store.Pin(slot).Memtables {
+	for _, t := range v.Memtables {
 		s.Memtables++
 		s.MemtableBytes += t.Bytes()
 		s.MemtableEntries += int64(t.Len())

@@ -97,7 +97,10 @@ func (c *Collector) Step() (again time.Duration, err error) {
 			c.o.Compact() // there may be room for a gathering
 		}
 		if !due {
-			c.o.Space.Rests(space.Collections)
+			if hold == 0 {
+				c.o.Space.Rests(space.Collections)
+				c.readers.since = 0
+			}
 			return hold, nil
 		}
 	}

@@ -22,6 +22,8 @@ type readersSeen struct {
 	begun   uint64 // how many had begun at the last look
 	at      int64  // of work.Now, 0 before the first look
 	reading bool   // since the look before, some have read
+	// since is when the collector began to wait, of work.Now, and 0 if it does not wait.
+	since int64
 }
 
 // look notes how many transactions have begun to read and how many still do. It returns
@@ -41,12 +43,16 @@ type holdInputs struct {
 	reading bool          // transactions read
 	gathers bool          // a gathering is due, which needs no collection before
 	quiet   time.Duration // the time since the last commit
+	waited  time.Duration // for how long the collector has waited already
 }
 
 // decideHold decides for how long the collector waits for readers, or for a gathering. In the
 // meantime it only drops files without live values.
+//
+// It does not wait on when a commit has come meanwhile: garbage may grow with each of many
+// small commits, however far apart they are.
 func decideHold(in holdInputs) time.Duration {
-	if in.load == work.Busy || in.scarce { // garbage grows, or its space is needed
+	if in.load == work.Busy || in.scarce || in.quiet < in.waited {
 		return 0
 	}
 	waits := in.reading || in.gathers && in.load == work.Idle
@@ -57,13 +63,22 @@ func decideHold(in holdInputs) time.Duration {
 }
 
 // holdFor returns for how long the collector waits under a load.
-func (c *Collector) holdFor(now work.Load) time.Duration {
+func (c *Collector) holdFor(load work.Load) time.Duration {
+	r, now := &c.readers, work.Now()
 	begun, open := c.store.Reading()
-	return decideHold(holdInputs{
-		load:    now,
+	in := holdInputs{
+		load:    load,
 		scarce:  c.o.Space.Scarce(),
-		reading: c.readers.look(begun, open, work.Now()),
-		gathers: now == work.Idle && c.o.GatheringDue(),
+		reading: r.look(begun, open, now),
+		gathers: load == work.Idle && c.o.GatheringDue(),
 		quiet:   c.o.Quiet(),
-	})
+	}
+	if r.since != 0 {
+		in.waited = time.Duration(now - r.since)
+	}
+	hold := decideHold(in)
+	if hold > 0 && r.since == 0 {
+		r.since = now
+	}
+	return hold
 }

@@ -16,17 +16,19 @@ func TestHold_WaitsForReadersWhileNoCommitArrives(t *testing.T) {
 		in   holdInputs
 		want time.Duration
 	}{
-		{"commits arrive", holdInputs{work.Busy, false, true, false, 50 * time.Millisecond}, 0},
-		{"readers after a load", holdInputs{work.Pausing, false, true, false, 200 * time.Millisecond}, holdEvery},
-		{"readers at rest", holdInputs{work.Idle, false, true, false, 2 * time.Second}, holdEvery},
-		{"no readers", holdInputs{work.Idle, false, false, false, 2 * time.Second}, 0},
-		{"no readers in a pause", holdInputs{work.Pausing, false, false, false, 200 * time.Millisecond}, 0},
-		{"a gathering", holdInputs{work.Idle, false, false, true, 2 * time.Second}, holdEvery},
-		{"a gathering, later", holdInputs{work.Pausing, false, false, true, 200 * time.Millisecond}, 0},
-		{"a gathering that does not come", holdInputs{work.Idle, false, false, true, holdMax}, 0},
-		{"the disk is nearly full", holdInputs{work.Idle, true, true, false, 2 * time.Second}, 0},
-		{"the end is near", holdInputs{work.Idle, false, true, false, holdMax - time.Millisecond}, time.Millisecond},
-		{"readers that go on and on", holdInputs{work.Idle, false, true, false, holdMax}, 0},
+		{"commits arrive", holdInputs{work.Busy, false, true, false, 50 * time.Millisecond, 0}, 0},
+		{"readers after a load", holdInputs{work.Pausing, false, true, false, 200 * time.Millisecond, 0}, holdEvery},
+		{"readers at rest", holdInputs{work.Idle, false, true, false, 2 * time.Second, 0}, holdEvery},
+		{"no readers", holdInputs{work.Idle, false, false, false, 2 * time.Second, 0}, 0},
+		{"no readers in a pause", holdInputs{work.Pausing, false, false, false, 200 * time.Millisecond, 0}, 0},
+		{"a gathering", holdInputs{work.Idle, false, false, true, 2 * time.Second, 0}, holdEvery},
+		{"a gathering, later", holdInputs{work.Pausing, false, false, true, 200 * time.Millisecond, 0}, 0},
+		{"a gathering that does not come", holdInputs{work.Idle, false, false, true, holdMax, 0}, 0},
+		{"the disk is nearly full", holdInputs{work.Idle, true, true, false, 2 * time.Second, 0}, 0},
+		{"the end is near", holdInputs{work.Idle, false, true, false, holdMax - time.Millisecond, 0}, time.Millisecond},
+		{"it has waited since the last commit", holdInputs{work.Idle, false, true, false, 3 * time.Second, 2 * time.Second}, holdEvery},
+		{"a commit came meanwhile", holdInputs{work.Pausing, false, true, false, 300 * time.Millisecond, time.Second}, 0},
+		{"readers that go on and on", holdInputs{work.Idle, false, true, false, holdMax, 0}, 0},
 	} {
 		if got := decideHold(test.in); got != test.want {
 			t.Errorf("%s: waits for %s, want %s", test.name, got, test.want)

@@ -84,12 +84,12 @@ func (j *Jobs) allBytes() (bytes int64) {
 // It stops at enough. Unreadable data counts as nothing: a reader that meets it gets the
 // error.
 func (j *Jobs) hiddenBy(t *memtable.Table, count uint64, enough int64) (hidden int64) {
-	slot, err := j.store.Acquire()
+	slot, held, err := j.store.HoldView()
 	if err != nil {
 		return 0 // Close flushes
 	}
 	defer j.store.Release(slot)
-	v := j.store.Pin(slot).Tree
+	v := held.Tree
 	_ = fault.Guard(func() error {
 		hidden = j.hiddenByKeys(v, t, 1+count/deletionsSamples)
 		return nil

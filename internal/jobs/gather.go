@@ -12,8 +12,8 @@ import (
 // by itself. After much overwriting, neighbouring keys have their values in many
 // files. A gathering is a merge of tables of the last level that also writes their
 // values anew, one after the other. What it leaves behind in the old files is
-// garbage like any other. It runs when no commit arrives, and ends early when one
-// does. See decisions 0017 and 0049.
+// garbage like any other. It begins when no commit arrives. A commit ends it early, unless
+// it is small. See decisions 0017 and 0049.
 
 const (
 	// gatherShare is Gathering.Share: the share of jumps, from 0 to 1, from which values
@@ -33,8 +33,8 @@ const (
 	// a jump costs about as much as reading that many bytes.
 	gatherRecordMaxMost = 64 << 10
 	// gatherSpace is what garbage and the copies of one gathering may take together,
-	// in parts of the live values. The directory holds both copies of what moves until
-	// the old files are collected.
+	// in parts of the live values; see also gatherWhole. The directory holds both copies of
+	// what moves until the old files are collected.
 	gatherSpace = 0.4
 	// gatherSpaceMin is the part below which a gathering is not worth the tables that
 	// it rewrites: garbage is collected first.
@@ -44,6 +44,8 @@ const (
 	// steps, what is left in those files is copied between two steps. Commits do not end such
 	// a gathering: it takes a few seconds, and half of it would leave only more garbage.
 	gatherWhole = 32
+	// gatherWholeMax bounds that, in bytes.
+	gatherWholeMax = 1 << 30
 	// gatherWholeSpare is a divisor: such a gathering takes at most 1/gatherWholeSpare of the
 	// space that others may use.
 	gatherWholeSpare = 4
@@ -94,7 +96,9 @@ func (j *Jobs) PickGathering(manual bool) (compact.Plan, bool) {
 }
 
 // gatherWhole is how many bytes of values are gathered at once.
-func (j *Jobs) gatherWhole() uint64 { return uint64(gatherWhole * j.o.MemtableSize) }
+func (j *Jobs) gatherWhole() uint64 {
+	return min(gatherWholeMax, uint64(gatherWhole*j.o.MemtableSize))
+}
 
 // GatherRoom returns how many bytes of values may be gathered now, beside the garbage, and
 // how many once the garbage is collected. 0 means that there is too little room. scattered is
@@ -130,7 +134,7 @@ func gatherRoom(in gatherInputs) (now, later uint64) {
 	live := max(float64(in.live), float64(in.least))
 	garbage := float64(in.garbage) + float64(in.obsolete)
 	whole := uint64(0)
-	if in.whole <= uint64(in.spare/gatherWholeSpare) && !in.scarce {
+	if int64(in.whole) <= in.spare/gatherWholeSpare && in.obsolete <= int64(in.whole) && !in.scarce {
 		whole = in.whole
 	}
 	enough := func(room float64) uint64 {

@@ -52,6 +52,7 @@ type mover struct {
 	stop    func() error
 	tell    func(moved int64) // is told now and then how many more bytes were moved; may be nil
 	patient bool              // commits that arrive do not end it
+	spares  bool              // lack of space ends it
 	// left is how many bytes are still to be moved, unlooked how many may be moved
 	// before the next look at whether to go on.
 	left, unlooked int64
@@ -74,6 +75,7 @@ func (m *mover) begin(plan *compact.Plan, stop func() error) (err error) {
 	}
 	m.slot, m.version, m.of, m.stop = slot, s.Version, plan.Join, stop
 	m.left, m.unlooked, m.patient = int64(plan.Gather), MoveStep, plan.Patient || plan.Reason != compact.ReasonScattered
+	m.spares = plan.Reason == compact.ReasonScattered
 	if m.of != nil {
 		m.left = math.MaxInt64
 	}
@@ -173,7 +175,7 @@ func (m *mover) look(bytes int64) error {
 		m.tell(MoveStep - m.unlooked)
 	}
 	m.unlooked = MoveStep
-	if now, _ := m.jobs.o.Activity.Load(); now != work.Idle && !m.patient {
+	if now, _ := m.jobs.o.Activity.Load(); now != work.Idle && !m.patient || m.jobs.space.Scarce() && m.spares {
 		m.left = 0
 	}
 	return m.stop()

@@ -35,13 +35,12 @@ func (j *Jobs) partialAbove(plan *compact.Plan) func(key []byte) bool {
 		if v, without := withoutPartials(j.store.View); without {
 			return inTables(v.Tree.Version, key)
 		}
-		slot, err := j.store.Acquire()
+		slot, v, err := j.store.HoldView()
 		if err != nil {
 			return true // the database is closing, and the next one finds out
 		}
 		defer j.store.Release(slot)
 		hash := base.Hash(key, j.o.HashSeed)
-		v := j.store.Pin(slot)
 		return inTables(v.Tree.Version, key) ||
 			slices.ContainsFunc(v.Memtables, func(t *memtable.Table) bool { return t.HasPartial(key, hash) })
 	}
@@ -75,12 +74,11 @@ func tablesAbove(v *manifest.Version, plan *compact.Plan) (above []*manifest.Tab
 
 // value is compact.Job.Value.
 func (j *Jobs) value(e *base.Entry) (value []byte, err error) {
-	slot, err := j.store.Acquire()
+	slot, v, err := j.store.HoldView()
 	if err != nil {
 		return nil, err
 	}
 	defer j.store.Release(slot)
-	v := j.store.Pin(slot)
 	err = fault.Guard(func() error {
 		p, err := values.DecodePointer(e.Value)
 		if err != nil {

@@ -29,14 +29,14 @@ func (s *replacedSample) see(key []byte) {
 		return
 	}
 	s.passed = 0
-	slot, err := s.store.Acquire()
+	slot, v, err := s.store.HoldView()
 	if err != nil {
 		return // Close flushes, and slows no commit down
 	}
 	defer s.store.Release(slot)
 	replaces := false
 	if fault.Guard(func() error { // the flusher reads no other mapped bytes
-		_, m, _, ok, err := s.store.Pin(slot).Tree.Get(key, base.Hash(key, s.hashSeed), base.SeqNumMax, nil)
+		_, m, _, ok, err := v.Tree.Get(key, base.Hash(key, s.hashSeed), base.SeqNumMax, nil)
 		replaces = ok && m.Kind == base.KindPointer
 		return err
 	}) != nil {
