@@ -455,6 +455,67 @@ func BenchmarkPick(b *testing.B) {
 	b.ReportMetric(float64(len(tr.v.Levels[0])), "tables-in-level-0")
 }
 
+// partialTree returns a tree of tables with partial entries and values that expire, so many in
+// the last level, and a tenth as many above. partial says which tables have partial entries.
+func partialTree(tables int, partial func(level, i int) bool) *manifest.Version {
+	v, num := new(manifest.Version), base.FileNum(1)
+	for level, n := range map[int]int{0: 4, last - 1: tables / 10, last: tables} {
+		for i := range n {
+			lo, hi := i*10*tables/n, (i+1)*10*tables/n-1
+			t := &manifest.Table{Num: num, Size: 32 << 20, Level: level, Entries: 1000, Keys: 1000, Expiring: 100,
+				OldestExpiry: 1, NewestExpiry: 1 << 40, Smallest: fmt.Appendf(nil, "%08d", lo), Largest: fmt.Appendf(nil, "%08d", hi)}
+			if num++; level == 0 {
+				t.Run = uint64(n - i)
+				t.Largest = fmt.Appendf(nil, "%08d", hi+5) // runs overlap
+			}
+			if partial(level, i) {
+				t.Partials = 10
+			}
+			v.Levels[level] = append(v.Levels[level], t)
+		}
+	}
+	return v
+}
+
+func TestShield_FindsWhatAComparisonOfAllTablesFinds(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 2))
+	found := 0
+	for range 50 {
+		v := partialTree(40, func(int, int) bool { return rng.IntN(4) == 0 })
+		var s Shape
+		s.shield(v)
+		for level := range v.Levels {
+			for _, x := range v.Levels[level] {
+				want := uint64(0)
+				for above := range v.Levels[:level+1] {
+					for _, u := range v.Levels[above] {
+						if u.Partials > 0 && u.Overlaps(x) && (u == x || above < level || level == 0 && u.Run > x.Run) {
+							want = x.Expiring
+						}
+					}
+				}
+				if got := s.shielded[x]; got != want {
+					t.Errorf("table %d of level %d: %d values are kept, want %d", x.Num, level, got, want)
+				}
+				found += min(1, int(want))
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no table has partial entries over it")
+	}
+}
+
+// BenchmarkPickPartials picks among tables that all have partial entries and values that
+// expire.
+func BenchmarkPickPartials(b *testing.B) {
+	v := partialTree(8000, func(level, _ int) bool { return level > 0 })
+	for b.Loop() {
+		Pick(v, Shape{Idle: true, NowMs: 2})
+	}
+}
+
 // A table is a day old, and one of its values expires now and then.
 func TestGarbage_AgeAloneMakesOnlyTombstonesWorthARewrite(t *testing.T) {
 	t.Parallel()
