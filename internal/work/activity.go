@@ -40,7 +40,13 @@ func (a *Activity) Note() int64 {
 
 // Open notes that a database was opened. It pauses at once: many programs read much when
 // they start.
-func (a *Activity) Open() { a.last.Store((Now() - int64(pauseAfter)) | 1) } // never 0
+func (a *Activity) Open() {
+	last := Now() - int64(pauseAfter)
+	if last == 0 {
+		last-- // 0 is for no commit
+	}
+	a.last.Store(last)
+}
 
 // Quiet returns the time since the last commit, or since Open.
 func (a *Activity) Quiet() time.Duration {

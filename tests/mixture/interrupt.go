@@ -35,15 +35,26 @@ type diskCopy struct {
 	at    int       // the number of the call before which the copy was made, from 1 on
 	call  string    // that call
 	disk  *memfs.FS // nil without a call
+	ended bool
 }
 
 // take is a hook of a disk.
 func (c *diskCopy) take(disk *memfs.FS, call vfs.Op) {
 	c.Lock()
 	defer c.Unlock()
+	if c.ended {
+		return // a background job was about to call the hook when it was removed
+	}
 	if c.calls++; c.rng.IntN(c.calls) == 0 {
 		c.disk, c.at, c.call = disk.Clone(), c.calls, call.String()
 	}
+}
+
+// end makes later calls of take do nothing.
+func (c *diskCopy) end() {
+	c.Lock()
+	defer c.Unlock()
+	c.ended = true
 }
 
 // interrupt does an operation, and cuts the power of a copy of the disk from the midst of it.
@@ -55,6 +66,7 @@ func (r *run) interrupt(do func() error) error {
 	disk.SetHook(func(call vfs.Op) { c.take(disk, call) })
 	err := do()
 	disk.SetHook(nil)
+	c.end()
 	if err != nil || c.disk == nil {
 		return err
 	}
