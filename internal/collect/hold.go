@@ -49,8 +49,8 @@ type holdInputs struct {
 // decideHold decides for how long the collector waits for readers, or for a gathering. In the
 // meantime it only drops files without live values.
 //
-// It does not wait on when a commit has come meanwhile: garbage may grow with each of many
-// small commits, however far apart they are.
+// A commit ends the wait: garbage may grow with each of many small commits, however far apart
+// they are.
 func decideHold(in holdInputs) time.Duration {
 	if in.load == work.Busy || in.scarce || in.quiet < in.waited {
 		return 0

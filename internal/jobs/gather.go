@@ -12,8 +12,8 @@ import (
 // by itself. After much overwriting, neighbouring keys have their values in many
 // files. A gathering is a merge of tables of the last level that also writes their
 // values anew, one after the other. What it leaves behind in the old files is
-// garbage like any other. It begins when no commit arrives. A commit ends it early, unless
-// it is small. See decisions 0017 and 0049.
+// garbage like any other. It begins when no commit arrives. A commit ends a large gathering
+// early, and not a small one. See decisions 0017 and 0049.
 
 const (
 	// gatherShare is Gathering.Share: the share of jumps, from 0 to 1, from which values

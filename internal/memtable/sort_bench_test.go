@@ -20,24 +20,27 @@ func benchItems(b *testing.B, n int) (*Table, []item) {
 	return table, items
 }
 
+// benchSort sorts copies of items. The operation is one of them.
+func benchSort(b *testing.B, name string, items []item, sort func(work, tmp []item)) {
+	n := len(items)
+	work, tmp := make([]item, n), make([]item, n)
+	b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+		for i := 0; i < b.N; i += n {
+			copy(work, items)
+			sort(work, tmp)
+		}
+	})
+}
+
 // BenchmarkSort compares the sorter with a sort by comparisons.
 func BenchmarkSort(b *testing.B) {
 	for _, n := range []int{64, 1 << 10, sortPiece, 350_000} {
 		table, items := benchItems(b, n)
-		work, tmp := make([]item, n), make([]item, n)
 		s := sorter{&table.arena}
-		b.Run(fmt.Sprintf("radix/%d", n), func(b *testing.B) {
-			for i := 0; i < b.N; i += n {
-				copy(work, items)
-				s.sort(work, tmp, 0, 0)
-			}
-		})
-		b.Run(fmt.Sprintf("slices/%d", n), func(b *testing.B) {
-			for i := 0; i < b.N; i += n {
-				copy(work, items)
-				shared, _ := s.cache(work, 0)
-				slices.SortFunc(work, func(x, y item) int { return s.compare(x, y, shared) })
-			}
+		benchSort(b, "radix", items, func(work, tmp []item) { s.sort(work, tmp, 0, 0) })
+		benchSort(b, "slices", items, func(work, _ []item) {
+			shared, _ := s.cache(work, 0)
+			slices.SortFunc(work, func(x, y item) int { return s.compare(x, y, shared) })
 		})
 	}
 }
@@ -55,20 +58,11 @@ func BenchmarkSortOrdered(b *testing.B) {
 			items = append(items, item{ref: pairRef(table.order.at(uint32(i)))})
 		}
 		slices.Reverse(items) // the newest comes first
-		work, tmp := make([]item, n), make([]item, n)
 		s := sorter{&table.arena}
-		b.Run(fmt.Sprintf("checked/%d", n), func(b *testing.B) {
-			for i := 0; i < b.N; i += n {
-				copy(work, items)
-				s.sort(work, tmp, 0, 0)
-			}
-		})
-		b.Run(fmt.Sprintf("radix/%d", n), func(b *testing.B) {
-			for i := 0; i < b.N; i += n {
-				copy(work, items)
-				shared, _ := s.cache(work, 0)
-				s.sortCached(work, tmp, shared, 0)
-			}
+		benchSort(b, "checked", items, func(work, tmp []item) { s.sort(work, tmp, 0, 0) })
+		benchSort(b, "radix", items, func(work, tmp []item) {
+			shared, _ := s.cache(work, 0)
+			s.sortCached(work, tmp, shared, 0)
 		})
 	}
 }

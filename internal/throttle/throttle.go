@@ -73,7 +73,7 @@ type Throttle struct {
 	flushing bool      // one is under way
 	err      error     // of the last one
 
-	failing atomic.Bool // err is not nil
+	failing atomic.Bool // err is not nil; commits ask without mu
 
 	waits, waited atomic.Int64 // how often groups waited, and for how many nanoseconds
 }

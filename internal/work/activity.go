@@ -38,8 +38,8 @@ func (a *Activity) Note() int64 {
 	return now
 }
 
-// Open notes that a database was opened. It pauses at once: many programs read much when
-// they start.
+// Open notes that a database was opened. The load is Pausing at once, without a time of Busy
+// before: many programs read much when they start.
 func (a *Activity) Open() {
 	last := Now() - int64(pauseAfter)
 	if last == 0 {
