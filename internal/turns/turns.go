@@ -31,7 +31,9 @@ const (
 	// claimsMax is the number of claims that a place has. One more makes it claim
 	// everything between them.
 	claimsMax = 4
-	// lookMax is the number of places that Meets looks at.
+	// nearMax is the number of places before one from which on it looks rarely.
+	nearMax = 16
+	// lookMax is the number of places that Meets looks at, and that beforeLocked counts.
 	lookMax = 64
 )
 
@@ -79,6 +81,7 @@ type Place struct {
 	began   time.Time
 	longest time.Duration
 	waiters []*Place
+	far     bool          // it waits behind many, so it must look when the one before it begins
 	ready   chan struct{} // has an element when the update must look again whether it is its turn
 }
 
@@ -161,14 +164,15 @@ func (p *Place) look(late *Place) (before *Place, left time.Duration) {
 	l := p.line
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before = p.beforeLocked()
+	before, ahead := p.beforeLocked()
 	if before != nil {
-		left = before.leftLocked()
+		left = before.leftLocked(ahead)
 	}
 	if before == nil || left <= 0 && before == late {
 		p.beginLocked()
 		return nil, 0
 	}
+	p.far = ahead > nearMax
 	if !slices.Contains(before.waiters, p) {
 		before.waiters = append(before.waiters, p)
 	}
@@ -176,21 +180,27 @@ func (p *Place) look(late *Place) (before *Place, left time.Duration) {
 }
 
 // beforeLocked returns the place that p waits for: the last one before it that overlaps
-// it, or one after it that runs. The caller holds mu.
-func (p *Place) beforeLocked() *Place {
+// it, or one after it that runs. ahead is the number of places before p that overlap it, but
+// lookMax at most. The caller holds mu.
+func (p *Place) beforeLocked() (before *Place, ahead int) {
 	places := p.line.places
 	at := slices.Index(places, p)
-	for i := at - 1; i >= 0; i-- {
+	for i := at - 1; i >= 0 && ahead < lookMax; i-- {
 		if places[i].overlaps(p) {
-			return places[i]
+			if ahead++; ahead == 1 {
+				before = places[i]
+			}
 		}
+	}
+	if ahead > 0 {
+		return before, ahead
 	}
 	for _, o := range places[at+1:] {
 		if o.running && o.overlaps(p) {
-			return o
+			return o, 1
 		}
 	}
-	return nil
+	return nil, 0
 }
 
 func (p *Place) overlaps(o *Place) bool {
@@ -204,13 +214,18 @@ func (p *Place) overlaps(o *Place) bool {
 	return false
 }
 
-// leftLocked returns for how long others wait for p at least. The caller holds mu.
-func (p *Place) leftLocked() time.Duration {
+// leftLocked returns for how long another place waits for p at least, with ahead places
+// before it. If those are many, and p waits as well, they all come first. So of thousands of
+// places, few look at the line at a time. The caller holds mu.
+func (p *Place) leftLocked(ahead int) time.Duration {
 	patience := min(max(patienceMin, patiencePart*p.longest), patienceMax)
-	if !p.running {
-		return patience
+	switch {
+	case p.running:
+		return patience - time.Since(p.began)
+	case ahead > nearMax:
+		return patience + time.Duration(ahead-1)*patienceMin
 	}
-	return patience - time.Since(p.began)
+	return patience
 }
 
 func (p *Place) begin() {
@@ -219,7 +234,14 @@ func (p *Place) begin() {
 	p.beginLocked()
 }
 
-func (p *Place) beginLocked() { p.running, p.began = true, time.Now() }
+func (p *Place) beginLocked() {
+	p.running, p.began = true, time.Now()
+	for _, w := range p.waiters {
+		if w.far {
+			w.lookAgain()
+		}
+	}
+}
 
 // restLocked ends the turn of p, and makes those that wait for p look again. The caller
 // holds mu.
@@ -229,13 +251,18 @@ func (p *Place) restLocked() {
 		p.running = false
 	}
 	for _, w := range p.waiters {
-		select {
-		case w.ready <- struct{}{}:
-		default:
-		}
+		w.lookAgain()
 	}
 	clear(p.waiters)
 	p.waiters = p.waiters[:0]
+}
+
+// lookAgain makes the update of p look whether it is its turn.
+func (p *Place) lookAgain() {
+	select {
+	case p.ready <- struct{}{}:
+	default:
+	}
 }
 
 // Leave ends the turn and takes the place out of the line. It keeps its claims.

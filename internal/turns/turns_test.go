@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -204,6 +205,54 @@ func TestLine_NoUpdateWaitsForever(t *testing.T) {
 	})
 }
 
+// Ten thousand updates of one key would otherwise spend all processors on looking.
+func TestLine_UpdatesFarBackLookRarely(t *testing.T) {
+	t.Parallel()
+	inQueue(t, func(t *testing.T, q *queue) {
+		places := make([]Place, 2*lookMax)
+		for i := range places {
+			q.line.Join(&places[i], claim("k"))
+		}
+		if before, _ := places[0].look(nil); before != nil {
+			t.Fatal("the first place has no turn")
+		}
+		for i, want := range map[int]time.Duration{
+			1: patienceMin, 2: patienceMin, nearMax: patienceMin,
+			nearMax + 1: (nearMax + 1) * patienceMin, len(places) - 1: lookMax * patienceMin,
+		} {
+			if before, left := places[i].look(nil); before != &places[i-1] || left != want {
+				t.Errorf("place %d waits for %v, want %v for the place before it", i, left, want)
+			}
+		}
+	})
+}
+
+// The update before one that waits far back may come to run soon, and then run for long.
+func TestLine_UpdatesFarBackWaitNoLongerForOneThatRuns(t *testing.T) {
+	t.Parallel()
+	inQueue(t, func(t *testing.T, q *queue) {
+		places := make([]*Place, 2*nearMax)
+		for i := range places {
+			places[i] = q.join("", "k")
+			synctest.Wait()
+		}
+		for range len(places) - 2 {
+			<-q.turns
+			places[0].Leave()
+			places = places[1:]
+		}
+		<-q.turns // of the last but one, which goes on
+		began := time.Now()
+		<-q.turns
+		if waited := time.Since(began); waited != patienceMin {
+			t.Errorf("the last one waited for %v, want %v", waited, patienceMin)
+		}
+		for _, p := range places {
+			p.Leave()
+		}
+	})
+}
+
 // The others wait longer for an update whose last run was long. So it does not lose forever
 // to updates that are shorter.
 func TestLine_LongUpdatesGetMoreTime(t *testing.T) {
@@ -268,4 +317,23 @@ func TestPlace_WaitsAtOnceWithoutOthers(t *testing.T) {
 		t.Error("a turn that is free was refused")
 	}
 	p.Leave()
+}
+
+// BenchmarkLine_LongLine measures a turn of one of ten thousand updates of one key.
+func BenchmarkLine_LongLine(b *testing.B) {
+	const updates = 10_000
+	for b.Loop() {
+		var line Line
+		var running sync.WaitGroup
+		for range updates {
+			p := new(Place)
+			line.Join(p, claim("k"))
+			running.Go(func() {
+				_ = p.Wait(b.Context(), nil)
+				p.Leave()
+			})
+		}
+		running.Wait()
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/updates, "us/turn")
 }
