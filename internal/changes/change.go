@@ -32,40 +32,27 @@ type item struct {
 // decode takes the items of a transaction, the range deletions first: in a transaction
 // they hide nothing that the log has of it.
 func (s *subscription) decode(encoded []byte) (head payload.Header, err error) {
-	s.items, s.seq = s.items[:0], 0
+	s.items, s.ranges, s.seq = s.items[:0], s.ranges[:0], 0
 	s.names.set(s.Store.State().Keyspaces)
-	ranges := 0
 	err = payload.Decode(encoded, func(h payload.Header) error {
 		head = h
 		return nil
 	}, func(key, value []byte, m base.Meta) error {
-		if m.Kind == base.KindDeleteRange {
-			added := len(s.items)
-			if err := s.addRanges(key, value); err != nil {
-				return err
-			}
-			s.addDrop(key, value)
-			n := len(s.items) - added
-			rotate(s.items[ranges:], n)
-			ranges += n
-			return nil
+		if m.Kind != base.KindDeleteRange {
+			return s.add(key, value, m)
 		}
-		return s.add(key, value, m)
+		if err := s.addRanges(key, value); err != nil {
+			return err
+		}
+		s.addDrop(key, value)
+		return nil
 	})
+	s.items = slices.Insert(s.items, 0, s.ranges...)
 	s.seq = head.Seq
 	if n := len(s.items); mutant.On(mutant.FeedHalf) && n > 1 {
 		s.items = s.items[:n-1]
 	}
 	return head, err
-}
-
-// rotate moves the last n items to the front.
-func rotate(items []item, n int) {
-	if n < len(items) {
-		slices.Reverse(items)
-		slices.Reverse(items[:n])
-		slices.Reverse(items[n:])
-	}
 }
 
 // add takes an entry if the feed has it.
@@ -76,7 +63,7 @@ func (s *subscription) add(stored, value []byte, m base.Meta) error {
 	}
 	in := s.names.find(number)
 	if in == nil {
-		s.leaveOut(number)
+		s.items = s.leaveOut(s.items, number)
 		return nil
 	}
 	if !s.filter.takes(in) {
@@ -101,23 +88,25 @@ func (s *subscription) addDrop(lo, hi []byte) {
 		delete(s.dropped, number) // the feed has it here, too
 	}
 	if number != 0 {
-		s.leaveOut(number)
+		s.ranges = s.leaveOut(s.ranges, number)
 	}
 }
 
 // leaveOut tells the feed once that a keyspace was dropped, because the feed leaves out a
-// change of it. A crash may have kept the drop itself from the log.
-func (s *subscription) leaveOut(number uint32) {
+// change of it: it appends the drop to items. A crash may have kept the drop itself from the
+// log.
+func (s *subscription) leaveOut(items []item, number uint32) []item {
 	if s.dropped[number] || mutant.On(mutant.FeedNoDrops) {
-		return
+		return items
 	}
 	if s.dropped == nil {
 		s.dropped = map[uint32]bool{}
 	}
 	s.dropped[number] = true
 	if in := s.names.gone(number); s.filter.takesDrop(in) {
-		s.items = append(s.items, item{in: in, drop: true})
+		items = append(items, item{in: in, drop: true})
 	}
+	return items
 }
 
 // userKey returns the user's key of an item, and its timestamp if there are any. The key is
@@ -141,9 +130,8 @@ func (s *subscription) addRanges(lo, hi []byte) error {
 	if mutant.On(mutant.FeedNoRanges) {
 		return nil
 	}
-	for _, in := range s.names.all {
-		below := len(hi) > 0 && bytes.Compare(hi, in.lower) <= 0
-		if below || bytes.Compare(lo, in.upper) >= 0 || !s.filter.takes(in) && !mutant.On(mutant.FeedForeignRange) {
+	for _, in := range s.names.within(lo, hi) {
+		if !s.filter.takes(in) && !mutant.On(mutant.FeedForeignRange) {
 			continue
 		}
 		i := item{in: in, meta: base.Meta{Kind: base.KindDeleteRange}}
@@ -158,7 +146,7 @@ func (s *subscription) addRanges(lo, hi []byte) error {
 			return err
 		}
 		if s.filter.takesRange(i.key, i.end) {
-			s.items = append(s.items, i)
+			s.ranges = append(s.ranges, i)
 		}
 	}
 	return nil

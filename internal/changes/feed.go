@@ -109,14 +109,15 @@ type subscription struct {
 	dropped map[uint32]bool
 
 	// Of the present commit.
-	seq   base.SeqNum
-	items []item
-	steps []partial.Step
-	files []base.FileNum // the value files of its values
-	key   []byte         // memory for a decoded key
-	arena codec.Arena
-	slot  *state.Slot // nil without values in value files
-	view  *state.View
+	seq    base.SeqNum
+	items  []item
+	ranges []item // the range deletions and the drops of items, while it is decoded
+	steps  []partial.Step
+	files  []base.FileNum // the value files of its values
+	key    []byte         // memory for a decoded key
+	arena  codec.Arena
+	slot   *state.Slot // nil without values in value files
+	view   *state.View
 }
 
 func newSubscription(e *Engine, o *feed.Options) *subscription {

@@ -12,6 +12,7 @@ import (
 // A named is a keyspace that exists.
 type named struct {
 	keyspace.Space
+	of           *manifest.Keyspace
 	name         string
 	timed        bool   // the caller chooses the timestamps
 	lower, upper []byte // bounds of the stored keys; lower is nil for no bound
@@ -25,21 +26,45 @@ type names struct {
 	dropped map[uint32]string
 }
 
-// set takes over the keyspaces of the manifest, which are never changed.
+// set takes over the keyspaces of the manifest. It never changes a table of them: each change
+// makes another one, which shares the keyspaces that stay the same.
 func (n *names) set(keyspaces []*manifest.Keyspace) {
-	if slices.Equal(n.of, keyspaces) {
+	if len(n.of) == len(keyspaces) && (len(n.of) == 0 || &n.of[0] == &keyspaces[0]) {
 		return
 	}
-	n.of, n.all, n.dropped = keyspaces, nil, map[uint32]string{}
+	before := n.all
+	n.of, n.all, n.dropped = keyspaces, make([]*named, 0, len(keyspaces)), map[uint32]string{}
 	for _, k := range keyspaces {
 		if k.Dropping {
 			n.dropped[k.Number] = k.Name
 			continue
 		}
-		s := &named{Space: keyspace.New(k.Number), name: k.Name, timed: k.Settings.Timestamps != 0}
+		for len(before) > 0 && before[0].of.Number < k.Number {
+			before = before[1:]
+		}
+		if len(before) > 0 && before[0].of == k {
+			n.all = append(n.all, before[0])
+			continue
+		}
+		s := &named{Space: keyspace.New(k.Number), of: k, name: k.Name, timed: k.Settings.Timestamps != 0}
 		s.lower, s.upper = s.Bounds()
 		n.all = append(n.all, s)
 	}
+}
+
+// within returns the keyspaces that have keys from lo up to hi. An empty hi is no bound.
+func (n *names) within(lo, hi []byte) []*named {
+	from, _ := slices.BinarySearchFunc(n.all, lo, func(k *named, lo []byte) int {
+		if bytes.Compare(k.upper, lo) <= 0 {
+			return -1
+		}
+		return 1
+	})
+	to := from
+	for to < len(n.all) && (len(hi) == 0 || bytes.Compare(n.all[to].lower, hi) < 0) {
+		to++
+	}
+	return n.all[from:to]
 }
 
 // find returns the keyspace with a number, or nil.

@@ -31,8 +31,12 @@ type WriteSet struct {
 	Reads      readset.Set
 	Commits    uint   // counts commits, to measure some
 	Key        []byte // memory for the stored form of a key
-	// Passages has what the transaction writes to each keyspace, but the default one.
-	Passages []Passage
+	// passages has what the transaction writes to each keyspace, but the default one, in the
+	// order of the first writes. The last write went through the one at passing. If there are
+	// many, places has their indexes.
+	passages []Passage
+	passing  int
+	places   map[*Gate]int
 
 	request Request
 }
@@ -80,19 +84,43 @@ func (w *WriteSet) Pass(g *Gate) { w.PassAt(g, math.MaxUint64) }
 
 // PassAt makes the commit of w go through g with a version at a timestamp.
 func (w *WriteSet) PassAt(g *Gate, at uint64) {
-	for i := range w.Passages {
-		if p := &w.Passages[i]; p.Gate == g {
-			p.Least = min(p.Least, at)
-			return
+	if w.passing >= len(w.passages) || w.passages[w.passing].Gate != g {
+		w.passing = w.passage(g)
+	}
+	p := &w.passages[w.passing]
+	p.Least = min(p.Least, at)
+}
+
+// passagesScanned is the number of passages up to which a scan finds one.
+const passagesScanned = 16
+
+// passage returns the index of the passage through g, which it adds if there is none.
+func (w *WriteSet) passage(g *Gate) int {
+	n := len(w.passages)
+	if n <= passagesScanned {
+		if i := slices.IndexFunc(w.passages, func(p Passage) bool { return p.Gate == g }); i >= 0 {
+			return i
+		}
+	} else if i, ok := w.places[g]; ok {
+		return i
+	}
+	w.passages = append(w.passages, Passage{g, math.MaxUint64})
+	switch {
+	case n > passagesScanned:
+		w.places[g] = n
+	case n == passagesScanned:
+		w.places = make(map[*Gate]int, 2*passagesScanned)
+		for i := range w.passages {
+			w.places[w.passages[i].Gate] = i
 		}
 	}
-	w.Passages = append(w.Passages, Passage{g, at})
+	return n
 }
 
 // admitted returns an error if a gate of w refuses the commit.
 func (w *WriteSet) admitted() error {
-	for i := range w.Passages {
-		if err := w.Passages[i].admitted(); err != nil {
+	for i := range w.passages {
+		if err := w.passages[i].admitted(); err != nil {
 			return err
 		}
 	}
@@ -127,8 +155,8 @@ func (c *Committer) FreeWriteSet(w *WriteSet) {
 	}
 	w.Reads.Reset()
 	w.Large, w.Adds, w.Partial, w.lapse, w.shrinkFrom = 0, false, false, 0, 0
-	clear(w.Passages)
-	w.Passages = w.Passages[:0]
+	clear(w.passages)
+	w.passages, w.passing, w.places = w.passages[:0], 0, nil
 	if cap(w.Key) > 1<<10 {
 		w.Key = nil
 	}

@@ -36,11 +36,11 @@ type core struct {
 	levels    tree.Levels
 	inputs    []iter.Input
 	// deletions has the range tombstones that the snapshot and the transaction see.
-	// Those of the transaction are among its first own pending writes.
 	deletions rangedel.Cursor
-	own       int
-	snapshot  iter.Snapshot
-	gaps      gapReader
+	// own is how many writes of the transaction the iterator shows, since its last positioning.
+	own      int
+	snapshot iter.Snapshot
+	gaps     gapReader
 
 	// ahead has the values of one round of visible, from entry number aheadFrom on.
 	ahead      tree.Ahead
@@ -296,10 +296,14 @@ func (c *core) renew() error {
 	if w == nil {
 		return nil
 	}
+	before, own := c.own, w.Pending.Len()
 	c.sources[len(c.sources)-1].Init(w.Pending, c.reverse)
-	if w.Pending.HasDeletions() && w.Pending.Len() != c.own {
-		return c.coverAnew()
+	if w.Pending.HasDeletions() && own != before {
+		if err := c.coverAnew(); err != nil {
+			return err
+		}
 	}
+	c.own = own
 	return nil
 }
 

@@ -289,11 +289,11 @@ func (c *timedCore) showBehind(found bool) {
 	}
 }
 
-// wrote reports whether the transaction has writes. A search would find those that the
-// iterator does not show.
+// wrote reports whether the transaction has written since First, Last or Seek. A search would
+// find such writes, which the iterator does not show.
 func (c *timedCore) wrote() bool {
 	w := c.t.tx.s.writes
-	return w != nil && w.Pending.Len() > 0
+	return w != nil && w.Pending.Len() != c.versions.c.own
 }
 
 // Valid is stoat.TimedIterator.Valid.

@@ -145,6 +145,48 @@ func TestFeed_HasEveryKindOfChange(t *testing.T) {
 	wantLines(t, "the feed of a follower", feedUpTo(t, follow(t, disk), feed.Options{}), want...)
 }
 
+// A program may replace many subtrees in one commit. A feed once took a time that grew with
+// the square of their number.
+func TestFeed_ManyRangesAmongWritesTakeLittleLongerThanTheirCommit(t *testing.T) {
+	t.Parallel()
+	const subtrees = 40_000
+	db := testkit.OpenMem(t)
+	began := time.Now()
+	update(t, db, func(tx stoat.Txn) error {
+		for i := range subtrees {
+			lo, hi := fmt.Appendf(nil, "%06d/", i), fmt.Appendf(nil, "%06d0", i)
+			if err := errors.Join(tx.DeleteRange(lo, hi), tx.Set(append(lo, 'x'), nil)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	commit := time.Since(began)
+	began = time.Now()
+	ranges, sets := 0, 0
+	for c, err := range db.Subscribe(t.Context(), feed.Options{}) {
+		testkit.Must(t, err)
+		for ch, err := range c.Changes {
+			testkit.Must(t, err)
+			n := &ranges
+			if ch.Kind == feed.Set {
+				n = &sets
+			}
+			if want := fmt.Sprintf("%06d/", *n); !strings.HasPrefix(string(ch.Key), want) || ch.Kind != feed.Set && sets > 0 {
+				t.Fatalf("after %d ranges and %d sets: %s of %q", ranges, sets, ch.Kind, ch.Key)
+			}
+			*n++
+		}
+		break
+	}
+	if ranges != subtrees || sets != subtrees {
+		t.Errorf("%d ranges and %d sets, want %d of each", ranges, sets, subtrees)
+	}
+	if took := time.Since(began); took > 5*commit {
+		t.Errorf("the feed took %v, the commit %v", took, commit)
+	}
+}
+
 func TestFeed_WaitsForTheNextCommit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -290,6 +290,47 @@ func TestTimestamps_IteratorsIgnoreWritesAfterTheirSeek(t *testing.T) {
 	}
 }
 
+// An iterator searches among many versions of a key, also if the transaction has written
+// before. It once passed them one by one.
+func TestTimestamps_BackwardIteratorsSearchAfterAnEarlierWrite(t *testing.T) {
+	t.Parallel()
+	const versions = 20_000
+	db := testkit.OpenMem(t)
+	ks := timed(t, db)
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+		for when := range uint64(versions) {
+			if err := tx.In(ks).At(1+when).Set([]byte("a"), []byte("v")); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	// walk returns how long an iteration takes that shows the newest version.
+	walk := func(write bool) (took time.Duration) {
+		tx := testkit.Begin(t, db, stoat.ReadWrite)
+		defer tx.Discard()
+		if write {
+			testkit.Must(t, tx.Set([]byte("other"), nil))
+		}
+		began := time.Now()
+		it := tx.In(ks).At(versions).Iterator(stoat.IterOptions{Reverse: true})
+		for n := 0; it.Next(); n++ {
+			if when := it.Item().Timestamp(); n > 0 || when != versions {
+				t.Errorf("entry %d is at %d, want one entry at %d", n, when, versions)
+			}
+		}
+		testkit.Must(t, it.Close())
+		return time.Since(began)
+	}
+	without, with := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
+	for range 10 {
+		without, with = min(without, walk(false)), min(with, walk(true))
+	}
+	if with > 20*without {
+		t.Errorf("%v after a write, %v without one", with, without)
+	}
+}
+
 func TestTimestamps_KeysOnlyShowsNoValuesHoweverManyVersionsThereAre(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)
