@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -40,6 +41,30 @@ func TestHistory_TellsWhereCommitsAre(t *testing.T) {
 	mustFind(t, &h, 0, 1, 1, 1, 2, 5, 5, 0, 0, 5, 5, 6)
 	h.release(5)
 	mustFind(t, &h, 0, 0, 0, 0, 0, 5, 5, 0, 0, 5, 5, 6)
+}
+
+// The first commit after a crash may write the last commits again, while a feed reads them.
+func TestLogReader_GoesOnWhereTheLogHasWrittenCommitsAgain(t *testing.T) {
+	t.Parallel()
+	var c Committer
+	for seq := base.SeqNum(1); seq <= 4; seq++ {
+		c.History.note(segmentAt(1), 100, seq)
+	}
+	r := LogReader{c: &c, next: 3}
+	if err := r.seek(); err != nil || r.in.ref != segmentAt(1) {
+		t.Fatalf("version 3 is in segment %d, %v", r.in.ref.Number, err)
+	}
+	c.History.carried(segmentAt(2), 100, 3)
+	damaged := errors.New("damaged")
+	if err := r.failed(damaged); err != nil {
+		t.Fatalf("the reader ends with %v", err)
+	}
+	if err := r.seek(); err != nil || r.in.ref != segmentAt(2) {
+		t.Errorf("version 3 is in segment %d, %v, want segment 2", r.in.ref.Number, err)
+	}
+	if err := r.failed(damaged); !errors.Is(err, damaged) {
+		t.Errorf("a segment that stays is read with %v, want %v", err, damaged)
+	}
 }
 
 func TestHistory_KeepsWhatFits(t *testing.T) {

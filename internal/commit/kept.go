@@ -157,13 +157,16 @@ func (r *LogReader) Next(context.Context) (encoded []byte, err error) {
 			return nil, err
 		}
 		if r.r == nil {
-			if r.r, err = log.ReadSegment(r.c.o.Log, r.in.ref); err != nil {
-				return nil, r.failed(err)
-			}
+			r.r, err = log.ReadSegment(r.c.o.Log, r.in.ref)
 		}
-		encoded, err = r.r.Next(r.c.written(r.in.ref.Number))
+		if err == nil {
+			encoded, err = r.r.Next(r.c.written(r.in.ref.Number))
+		}
 		if err != nil {
-			return nil, r.failed(err)
+			if err = r.failed(err); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		seq, err := payload.SeqOf(encoded)
 		switch {
@@ -207,14 +210,17 @@ func (r *LogReader) gone(oldest base.SeqNum) error {
 	return base.LogGoneError{Oldest: max(oldest, r.next)}
 }
 
-// failed returns the error for err, with which a segment was read: the log may have freed
-// the segment meanwhile.
+// failed returns the error for err, with which a segment was read. The log may have freed the
+// segment meanwhile. Or it has written the commits again elsewhere: then the error is nil, and
+// the reader goes on there.
 func (r *LogReader) failed(err error) error {
 	r.leave()
 	s, oldest, ok := r.c.History.find(r.next)
 	switch {
-	case !ok || s.ref != r.in.ref:
+	case !ok:
 		return r.gone(oldest)
+	case s.ref != r.in.ref:
+		return nil
 	case err == io.EOF:
 		// Tables have the transaction, and the log never had it.
 		return r.gone(r.c.store.Visible())

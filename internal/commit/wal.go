@@ -43,10 +43,12 @@ func (c *Committer) StartLog() error {
 		}
 		return err
 	}
-	c.releaseLog(l, spans[0].First.Number)
+	// In this order: a feed that finds the new place of a commit asks the new log how far it is
+	// written. Only a feed that can find it may lose the old place.
+	c.log.Store(l)
 	ref, size := l.Place()
 	c.History.carried(ref, size, c.recovered.Carried())
-	c.log.Store(l)
+	c.releaseLog(l, spans[0].First.Number)
 	// Jobs that an earlier opening left can be done now.
 	c.o.Compact()
 	c.o.Collect()
