@@ -337,6 +337,9 @@ func (c *Committer) writeLarge(table *memtable.Table, out *place.Writer) ([]larg
 		}
 		copy(l.pointer[:], l.Value)
 	}
+	if mutant.On(mutant.LargeTrades) && len(large) > 1 {
+		large[0].pointer, large[1].pointer = large[1].pointer, large[0].pointer
+	}
 	slices.SortFunc(large, func(a, b largeValue) int { return a.at - b.at })
 	return large, nil
 }

@@ -238,6 +238,8 @@ const (
 	// LiveOrphan: Open deletes tables that are in use.
 	LiveOrphan Name = "live-orphan"
 
+	// LargeTrades: two values of a large commit trade their places in its value file.
+	LargeTrades Name = "large-trades"
 	// WriteBack: garbage collection writes values that were live when it began
 	// back through the write path.
 	WriteBack Name = "write-back"
@@ -456,7 +458,7 @@ var Names = []Name{
 	PartialTxn, NoCarry, NoCarrySync, IgnoreSeal, IgnoreUnreferenced,
 	NoBarrier, UnconfirmedView, UntoldState, EarlyRelease, DropDeletions, NoTableDirSync,
 	FlushedTooFar, SwallowFlushError, LiveOrphan,
-	WriteBack, ForgetSnapshots, FlushUnpublished, CollectHeld, EarlyDiscard,
+	LargeTrades, WriteBack, ForgetSnapshots, FlushUnpublished, CollectHeld, EarlyDiscard,
 	GapHidesLater, GapTooNew, GapTooEarly, GapOfOwn, GapGrowsOver, GapPassesNewer,
 	IngestOldVersion, IngestUnseen, IngestLosesTable, IngestUnflushed, BulkKeepsFirst, ManySwaps, RelayLosesLast, RelayLosesError, RelayBorrows,
 	HintTrusted, AheadStale, PlainVersions, PlainRounds, PlainExpiring,
