@@ -69,7 +69,7 @@ func Write(ctx context.Context, w io.Writer, o WriteOptions) (Info, error) {
 		}
 		err = stream.Run(ctx, stream.Plan[stream.Range, frame]{
 			Ordered: true,
-			Ranges:  o.Snapshot.Ranges(stream.Range{}),
+			Ranges:  o.Snapshot.Ranges(stream.Range{}, 0),
 			Read:    b.read,
 			Send: func(f frame) error {
 				info.Entries += f.entries

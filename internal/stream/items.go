@@ -123,9 +123,9 @@ func (s Items[E, T]) Run(ctx context.Context, send func([]T) error) error {
 }
 
 // scan is read for the newest versions, without iterators: it reads the values of many keys
-// together.
+// together. Where nothing is newer than Since, it reads nothing.
 func (s *Items[E, T]) scan(r Range, b *batcher[T]) error {
-	scan, err := s.Snapshot.scan(Range{s.stored(r.Lo, false), s.stored(r.Hi, true)}, base.SeqNum(s.Since), s.KeysOnly)
+	scan, err := s.Snapshot.scan(Range{s.stored(r.Lo, false), s.stored(r.Hi, true)}, base.SeqNum(s.Since), scanOptions{keysOnly: s.KeysOnly, newer: true})
 	if err != nil {
 		return err
 	}
@@ -237,9 +237,13 @@ func (s *Items[E, T]) users(stored []byte) []byte {
 
 // ranges cuts the keys into ranges of the user's keys.
 func (s *Items[E, T]) ranges(lower, upper []byte) stditer.Seq2[Range, error] {
+	since := base.SeqNum(s.Since)
+	if s.Timed && !s.AllVersions && !s.Deletions {
+		since = 0 // the cursors read older versions, too
+	}
 	return func(yield func(Range, error) bool) {
 		lo := lower
-		for r, err := range s.Snapshot.Ranges(Range{s.stored(lower, false), s.stored(upper, true)}) {
+		for r, err := range s.Snapshot.Ranges(Range{s.stored(lower, false), s.stored(upper, true)}, since) {
 			if err != nil {
 				yield(Range{}, err)
 				return

@@ -81,10 +81,10 @@ func Run[R, B any](ctx context.Context, p Plan[R, B]) error {
 	})
 	if p.Ordered {
 		for out := range turns {
-			fail(stop, p.drain(ctx, out))
+			p.drain(ctx, stop, out)
 		}
 	} else {
-		fail(stop, p.drain(ctx, shared))
+		p.drain(ctx, stop, shared)
 	}
 	running.Wait()
 	return ended(ctx)
@@ -132,15 +132,14 @@ func (p *Plan[R, B]) read(ctx context.Context, stop context.CancelCauseFunc, t t
 	err = fault.Guard(func() error { return p.Read(ctx, t.r, emitter(ctx, t.out)) })
 }
 
-// drain sends the batches of out, until out is closed. After an error it only empties out.
-func (p *Plan[R, B]) drain(ctx context.Context, out <-chan B) error {
-	var err error
+// drain sends the batches of out, until out is closed. After an error, also one of Send, it
+// only empties out: the goroutines that read end soon.
+func (p *Plan[R, B]) drain(ctx context.Context, stop context.CancelCauseFunc, out <-chan B) {
 	for b := range out {
-		if err == nil && ctx.Err() == nil {
-			err = p.Send(b)
+		if ctx.Err() == nil {
+			fail(stop, p.Send(b))
 		}
 	}
-	return err
 }
 
 // A failure is the cause of the end of a context, if a goroutine of the run has failed. Any

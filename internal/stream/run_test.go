@@ -116,6 +116,27 @@ func TestRun_ReturnsTheFirstErrorWhenAllGoroutinesHaveEnded(t *testing.T) {
 	}
 }
 
+// A caller that has seen enough need not wait until everything is read.
+func TestRun_AnErrorOfSendStopsTheReaders(t *testing.T) {
+	t.Parallel()
+	enough, late := errors.New("enough"), errors.New("late")
+	for _, ordered := range []bool{false, true} {
+		var begun atomic.Int64
+		err := Run(context.Background(), Plan[int, int]{Workers: 4, Ordered: ordered, Ranges: numbers(100_000, nil),
+			Read: func(ctx context.Context, r int, emit func(int) error) error {
+				if begun.Add(1) > 1000 {
+					return late
+				}
+				return three(ctx, r, emit)
+			},
+			Send: func(int) error { return enough },
+		})
+		if err != enough || begun.Load() > 100 {
+			t.Errorf("ordered %t: %v after %d ranges were read", ordered, err, begun.Load())
+		}
+	}
+}
+
 // unwound calls fn on a goroutine of its own, and returns what it panicked with when it has
 // ended, by runtime.Goexit or otherwise.
 func unwound(fn func()) (panicked any) {

@@ -25,11 +25,12 @@ type Snapshot struct {
 	At   base.SeqNum
 }
 
-// Ranges cuts a range into ranges of about RangeSize bytes.
-func (s Snapshot) Ranges(r Range) stditer.Seq2[Range, error] {
+// Ranges cuts a range into ranges of about RangeSize bytes, without what lies in tables that
+// have nothing newer than since.
+func (s Snapshot) Ranges(r Range, since base.SeqNum) stditer.Seq2[Range, error] {
 	return func(yield func(Range, error) bool) {
 		going := true
-		err := s.View.Tree.Cuts(r.Lo, r.Hi, RangeSize, func(key []byte) bool {
+		err := s.View.Tree.Cuts(r.Lo, r.Hi, since, RangeSize, func(key []byte) bool {
 			going = yield(Range{r.Lo, key}, nil)
 			r.Lo = key
 			return going
@@ -79,6 +80,7 @@ type Scan struct {
 	// is the first key.
 	snapshot Snapshot
 	since    base.SeqNum
+	newer    bool // see scanOptions
 	end      []byte
 	fetch    tree.Fetch
 	fetched  []byte
@@ -92,20 +94,33 @@ const fetchSize = 4 << 20
 // Scan returns a scan before its first version. It reads no values that are not newer than
 // since, if that saves reads. So the values of older versions mean nothing.
 func (s Snapshot) Scan(r Range, since base.SeqNum) (*Scan, error) {
-	return s.scan(r, since, since > 0 && !s.View.Tree.NewerWithin(r.Lo, r.Hi, since))
+	return s.scan(r, since, scanOptions{keysOnly: since > 0 && !s.View.Tree.NewerWithin(r.Lo, r.Hi, since)})
 }
 
-// scan returns a scan that reads values in tables only without keysOnly.
-func (s Snapshot) scan(r Range, since base.SeqNum, keysOnly bool) (*Scan, error) {
-	c := &Scan{view: s.View.Tree, snapshot: s, since: since, end: r.Hi}
+// scanOptions choose what a scan reads.
+type scanOptions struct {
+	keysOnly bool // no values that lie in tables
+	newer    bool // no memtables and tables that have nothing newer than since
+}
+
+// scan returns a scan before its first version.
+func (s Snapshot) scan(r Range, since base.SeqNum, o scanOptions) (*Scan, error) {
+	c := &Scan{view: s.View.Tree, snapshot: s, since: since, newer: o.newer, end: r.Hi}
 	var err error
 	if c.covers, err = s.Deletions(); err != nil {
 		return nil, err
 	}
-	c.levels.Init(s.View.Tree, 0, table.IterOptions{KeysOnly: keysOnly, Arena: &c.arena})
-	c.sources = make([]memtable.Iter, len(s.View.Memtables))
+	memtables, least := s.View.Memtables, base.SeqNum(0)
+	if o.newer {
+		least = since
+		for n := len(memtables); n > 0 && memtables[n-1].LastSeq() <= since; n-- { // the oldest
+			memtables = memtables[:n-1]
+		}
+	}
+	c.levels.Init(s.View.Tree, least, table.IterOptions{KeysOnly: o.keysOnly, Arena: &c.arena})
+	c.sources = make([]memtable.Iter, len(memtables))
 	var inputs []iter.Input
-	for i, t := range s.View.Memtables {
+	for i, t := range memtables {
 		c.sources[i].Init(t, false)
 		inputs = append(inputs, iter.Input{Source: &c.sources[i]})
 	}
@@ -214,7 +229,7 @@ func (c *Scan) fetchRound(at, n int) {
 // the values of the rest of the range, or about fetchSize bytes of them. A scan that reads
 // the same keys finds them. It ignores errors: the scan finds them as well.
 func (c *Scan) fetchFrom(key []byte) {
-	keys, err := c.snapshot.scan(Range{key, c.end}, 0, true)
+	keys, err := c.snapshot.scan(Range{key, c.end}, c.since, scanOptions{keysOnly: true, newer: c.newer})
 	if err != nil {
 		return
 	}

@@ -9,15 +9,18 @@ import (
 // Cuts calls yield with ascending keys between lo and hi, until yield returns false. The
 // keys cut the range into parts of about size bytes, values in value files included. nil
 // is no bound. A key is where a table or a block of the largest level begins. The caller
-// must not change it.
-func (v *View) Cuts(lo, hi []byte, size int64, yield func(key []byte) bool) (err error) {
+// must not change it. Tables that have nothing newer than least count nothing.
+func (v *View) Cuts(lo, hi []byte, least base.SeqNum, size int64, yield func(key []byte) bool) (err error) {
 	since, going := int64(0), true // bytes since the last cut
 	cut := func(key []byte) {
 		if going && bytes.Compare(key, lo) > 0 && (hi == nil || bytes.Compare(key, hi) < 0) {
 			going = yield(key)
 		}
 	}
-	v.largest(lo, hi).within(lo, hi, func(t *Table) bool {
+	v.largest(lo, hi, least).within(lo, hi, func(t *Table) bool {
+		if t.LargestSeq <= least && least > 0 {
+			return going
+		}
 		if since >= size {
 			since = 0
 			cut(t.Smallest)
@@ -54,14 +57,16 @@ func (v *View) cutsOf(t *Table, parts int) ([][]byte, error) {
 // weight returns how many bytes a scan of a table reads.
 func weight(t *Table) int64 { return t.Size + int64(t.Referred()) }
 
-// largest returns the level with the most bytes between two keys. A view without tables
-// has an empty one.
-func (v *View) largest(lo, hi []byte) *level {
+// largest returns the level with the most bytes between two keys, in tables with anything
+// newer than least. A view without tables has an empty one.
+func (v *View) largest(lo, hi []byte, least base.SeqNum) *level {
 	most, largest := int64(-1), new(level)
 	for i := range v.levels {
 		sum := int64(0)
 		v.levels[i].within(lo, hi, func(t *Table) bool {
-			sum += weight(t)
+			if t.LargestSeq > least || least == 0 {
+				sum += weight(t)
+			}
 			return true
 		})
 		if sum > most {

@@ -11,7 +11,7 @@ import (
 // cutsOf returns the cuts of a range, and how many bytes of entries lie between them.
 func cutsOf(t *testing.T, v *View, entries []base.Entry, lo, hi []byte, size int64) (cuts [][]byte, largest int64) {
 	t.Helper()
-	must(t, v.Cuts(lo, hi, size, func(key []byte) bool {
+	must(t, v.Cuts(lo, hi, 0, size, func(key []byte) bool {
 		cuts = append(cuts, key)
 		return true
 	}))
@@ -68,9 +68,18 @@ func TestCuts_MakePartsOfAboutTheSize(t *testing.T) {
 		t.Errorf("%d cuts for large parts", len(cuts))
 	}
 	n := 0
-	must(t, v.Cuts(nil, nil, 1<<10, func([]byte) bool { n++; return n < 3 }))
+	must(t, v.Cuts(nil, nil, 0, 1<<10, func([]byte) bool { n++; return n < 3 }))
 	if n != 3 {
 		t.Errorf("%d cuts after yield has returned false", n)
+	}
+	parts := 0
+	must(t, v.Cuts(nil, nil, 4, 1<<10, func([]byte) bool { parts++; return true }))
+	must(t, v.Cuts(nil, nil, 5, 1<<10, func(key []byte) bool {
+		t.Errorf("cut at %q, although nothing is newer than 5", key)
+		return false
+	}))
+	if parts < 100 {
+		t.Errorf("%d cuts of tables with anything newer than 4", parts)
 	}
 	if newer := v.NewerWithin(testKey(0), testKey(9), 5); newer || !v.NewerWithin(testKey(0), testKey(9), 4) {
 		t.Error("NewerWithin is wrong")

@@ -265,8 +265,10 @@ func (x *aheadRead) find() {
 	h := rec[:headerSize]
 	from, to := int64(x.valueOff), int64(x.valueOff)+int64(x.valueLen)
 	// The last eight bytes of a header hold the key length and no codec. A chunked
-	// record has more data behind its value; Reader.Get handles it.
-	x.found = le.Uint64(h[8:]) == uint64(x.seq) && le.Uint32(h[16:]) == x.valueLen && le.Uint32(h[20:]) == x.valueLen &&
+	// record has more data behind its value; Reader.Get handles it. For version 0, see
+	// header.is.
+	seq := le.Uint64(h[8:])
+	x.found = (seq == uint64(x.seq) || seq == 0) && le.Uint32(h[16:]) == x.valueLen && le.Uint32(h[20:]) == x.valueLen &&
 		le.Uint64(h[24:]) == uint64(len(x.key)) && alignUp(to) == x.length &&
 		string(rec[headerSize:from]) == string(x.key)
 }

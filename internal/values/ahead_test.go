@@ -81,6 +81,25 @@ func TestAhead_FindsOnlyVerifiedValues(t *testing.T) {
 	a.Clear()
 }
 
+// Large commits and ingests write values before their version is known.
+func TestAhead_FindsRecordsWithoutAVersion(t *testing.T) {
+	t.Parallel()
+	values := randomValues(rand.New(rand.NewPCG(7, 8)), 100)
+	for i := range values {
+		values[i].seq = 0
+	}
+	data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt})
+	r := mustOpen(t, data, testSalt)
+	var a Ahead
+	for i := range values {
+		values[i].seq = 9
+		mustHave(t, r, values[i:i+1])
+		if mustLookAhead(t, &a, r, values[i:i+1], 1) != 1 {
+			t.Fatalf("value %d was not found", i)
+		}
+	}
+}
+
 func TestAhead_WrongRecordFindsNothing(t *testing.T) {
 	t.Parallel()
 	values := randomValues(rand.New(rand.NewPCG(3, 6)), 40)

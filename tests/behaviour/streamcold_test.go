@@ -77,3 +77,40 @@ func TestStream_ReadsScatteredValuesTogether(t *testing.T) {
 		t.Errorf("%d items, %d bytes of value files were read for one value", items, read)
 	}
 }
+
+// A program may stream what was written since it last looked.
+func TestStream_SinceOpensNoTableWithoutNewerVersions(t *testing.T) {
+	t.Parallel()
+	disk := faultfs.New(memfs.New())
+	db := scattered(t, disk, 1000)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{})) // nothing is left to merge
+	testkit.Must(t, db.Close())
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
+	testkit.Must(t, err)
+	defer db.Close()
+	since := newest(t, db)
+	update(t, db, func(tx stoat.Txn) error { return tx.Set([]byte("new"), []byte("value")) })
+	var tables atomic.Int64
+	disk.Observe(func(op vfs.Op) {
+		if op.Category == vfs.CatTable {
+			tables.Add(1)
+		}
+	})
+	stream := func(since uint64) (keys []string) {
+		o := stoat.StreamOptions{IterOptions: stoat.IterOptions{Since: since}}
+		_, err := db.Stream(t.Context(), o, func(b *stoat.StreamBatch) error {
+			for _, item := range b.Items {
+				keys = append(keys, string(item.Key))
+			}
+			return nil
+		})
+		testkit.Must(t, err)
+		return keys
+	}
+	if keys := stream(since); len(keys) != 1 || keys[0] != "new" || tables.Load() > 0 {
+		t.Errorf("%d keys since %d, with %d calls for files of tables", len(keys), since, tables.Load())
+	}
+	if keys := stream(0); len(keys) != 1001 || tables.Load() == 0 {
+		t.Errorf("%d keys in all, with %d calls for files of tables", len(keys), tables.Load())
+	}
+}
