@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+
+	"github.com/stoatdb/stoat/internal/base"
 )
 
 // A ref refers to an entry in the batch of a cursor. Its high bits are the
@@ -64,6 +66,10 @@ type Merging struct {
 	cover   fragment
 	gap     *deadRun // the run in whose gap the reader is, or nil
 	err     error
+	// decides is the newest version that decides what its key shows. Older versions of the key
+	// are then not needed. It is 0 if all versions are.
+	decides base.SeqNum
+	behind  []byte // memory for the first key after another one
 }
 
 // Init prepares m to read the inputs, before the first entry. It reuses memory
@@ -266,6 +272,7 @@ func (m *Merging) refill() {
 	num := m.tree[0].cursor
 	m.spent = false
 	c := &m.cursors[num]
+	m.passVersions(c) // first: the others may move further
 	m.cover.pass(c)
 	if m.gap != nil {
 		m.gap.pass(c)
@@ -289,6 +296,22 @@ func (m *Merging) refill() {
 		}
 	}
 	m.tree[0] = m.compete(place{c.head(), num})
+}
+
+// versionsMin is the number of entries of one key in a batch from which a source seeks over the
+// other versions of the key. For fewer, walking is cheaper.
+const versionsMin = BatchSize / 2
+
+// passVersions moves the source of c to the next key if its batch, which is used up, has only
+// versions of one key, and one of them decides what the key shows. A key may have very many
+// versions in a memtable.
+func (m *Merging) passVersions(c *cursor) {
+	if n := c.batch.N; m.decides == 0 || n < versionsMin || c.pending || c.ended ||
+		c.batch.Entries[n-1].Seq > m.decides || !same(c.batch.Entries[0].Key, c.lastKey()) {
+		return
+	}
+	m.behind = append(append(m.behind[:0], c.lastKey()...), 0)
+	c.source.Seek(m.behind)
 }
 
 // headSlack is how many bytes of the shared prefix the heads still include. It

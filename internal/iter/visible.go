@@ -97,6 +97,9 @@ func (v *Visible) Init(inputs []Input, reverse bool, lower, upper []byte, snap S
 		cover = nil // AllVersions shows covered versions, as it shows deletions
 	}
 	v.merged.Init(inputs, reverse, lower, upper, cover)
+	if v.merged.decides = snap.At; reverse || snap.AllVersions {
+		v.merged.decides = 0
+	}
 	v.snap, v.valid, v.at, v.n, v.piece, v.cold = snap, false, 0, 0, nil, 0
 	v.Entry = &v.carried
 	v.dead.finish()

@@ -422,6 +422,52 @@ func TestVisible_AllVersionsShowsBothThatTwoBatchesDivide(t *testing.T) {
 	}
 }
 
+// A counter that is often written has very many versions until they are flushed.
+func TestVisible_SeeksOverManyVersionsOfAKey(t *testing.T) {
+	t.Parallel()
+	const versions = 10_000
+	set := base.Meta{Kind: base.KindSet}
+	entries := []base.Entry{{Key: []byte("a"), Seq: 1, Meta: set}, {Key: []byte("hot\x00"), Seq: 1, Meta: set}}
+	for seq := base.SeqNum(1); seq <= versions; seq++ {
+		entries = append(entries, base.Entry{Key: []byte("hot"), Seq: seq, Meta: set})
+	}
+	for _, beside := range []bool{false, true} {
+		source := newSliceSource(entries, false, true)
+		in := []Input{{Source: source}}
+		if beside {
+			in = append(in, Input{Source: newSliceSource([]base.Entry{{Key: []byte("b"), Seq: 2, Meta: set}}, false, true)})
+		}
+		for _, at := range []base.SeqNum{versions, versions - 100, 1} {
+			var v Visible
+			v.Init(in, false, nil, nil, Snapshot{At: at})
+			source.fills = 0
+			var shown []string
+			for ok := v.Seek(nil); ok; ok = v.Next() {
+				shown = append(shown, fmt.Sprintf("%s@%d", v.Entry.Key, v.Entry.Seq))
+			}
+			want := []string{"a@1", fmt.Sprintf("hot@%d", at), "hot\x00@1"}
+			if beside && at > 1 {
+				want = slices.Insert(want, 1, "b@2")
+			}
+			if !slices.Equal(shown, want) {
+				t.Errorf("beside %v, at %d: %q, want %q", beside, at, shown, want)
+			}
+			if most := 20 + (versions-int(at))/BatchSize; source.fills > most {
+				t.Errorf("beside %v, at %d: %d batches, want at most %d", beside, at, source.fills, most)
+			}
+		}
+		var v Visible
+		v.Init(in, false, nil, nil, Snapshot{At: versions, AllVersions: true})
+		n := 0
+		for ok := v.Seek(nil); ok; ok = v.Next() {
+			n++
+		}
+		if want := len(entries) + len(in) - 1; n != want {
+			t.Errorf("beside %v: %d versions, want %d", beside, n, want)
+		}
+	}
+}
+
 func TestVisible_EndsAtOnceWithoutSources(t *testing.T) {
 	t.Parallel()
 	for _, reverse := range []bool{false, true} {

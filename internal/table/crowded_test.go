@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/cache"
+	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/seal"
 	"github.com/stoatdb/stoat/vfs"
@@ -37,6 +39,42 @@ func sealedDisk(t *testing.T) (vfs.FS, *seal.Keys) {
 	return keys.FS(disk), keys
 }
 
+const sealedPath = "/db/000001.table"
+
+// buildSealed writes a table with entries to an encrypted disk.
+func buildSealed(t *testing.T, fs vfs.FS, entries []base.Entry, opts WriterOptions) Properties {
+	t.Helper()
+	file, err := fs.Create(sealedPath, vfs.CatTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	props, err := build(file, entries, nil, opts)
+	if err == nil {
+		err = file.SyncData()
+	}
+	if err == nil {
+		err = file.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return props
+}
+
+// openSealed opens the table of buildSealed.
+func openSealed(t *testing.T, fs vfs.FS, props Properties, opts ReaderOptions) *Reader {
+	t.Helper()
+	file, err := fs.Open(sealedPath, vfs.CatTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(file, props.Size, "t", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // TestCrowded_MemoryMayBecomeCrowdedAndFreeWithinOneScan sets the limit of decrypted pages
 // anew before each round of a scan.
 func TestCrowded_MemoryMayBecomeCrowdedAndFreeWithinOneScan(t *testing.T) {
@@ -46,30 +84,10 @@ func TestCrowded_MemoryMayBecomeCrowdedAndFreeWithinOneScan(t *testing.T) {
 		entries = append(entries, base.Entry{Key: fmt.Appendf(nil, "key%08d", i), Seq: 9, Meta: base.Meta{Kind: base.KindSet}, Value: fmt.Appendf(nil, "value %d of a crowded table", i)})
 	}
 	fs, keys := sealedDisk(t)
-	file, err := fs.Create("/db/000001.table", vfs.CatTable)
-	if err != nil {
-		t.Fatal(err)
-	}
-	props, err := build(file, entries, nil, WriterOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := file.SyncData(); err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	props := buildSealed(t, fs, entries, WriterOptions{})
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		file, err := fs.Open("/db/000001.table", vfs.CatTable)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := Open(file, props.Size, "t", ReaderOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := openSealed(t, fs, props, ReaderOptions{})
 		var got []base.Entry
 		batch := iter.Batch{Want: 16 << rng.IntN(4)}
 		reverse := seed%2 == 1
@@ -100,6 +118,52 @@ func TestCrowded_MemoryMayBecomeCrowdedAndFreeWithinOneScan(t *testing.T) {
 		}
 		if err := r.Close(); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// A block in the cache was verified before. To decrypt its stored form again would take longer
+// than to decode it.
+func TestCrowded_ACachedBlockIsNotDecryptedAgain(t *testing.T) {
+	var entries []base.Entry
+	for i := range 2000 {
+		entries = append(entries, base.Entry{Key: fmt.Appendf(nil, "key%08d", i), Seq: 9, Meta: base.Meta{Kind: base.KindSet}, Value: bytes.Repeat([]byte("value "), 20)})
+	}
+	fs, keys := sealedDisk(t)
+	props := buildSealed(t, fs, entries, WriterOptions{Compression: codec.S2})
+	cached := cache.New(1 << 20)
+	defer cached.Close()
+	keys.Memory.SetLimit(1) // always reached
+	// allocations are of a get and of a seek. A read that decrypts allocates what it decrypts.
+	allocations := func(c *cache.Cache, e *base.Entry) (get, seek float64) {
+		r := openSealed(t, fs, props, ReaderOptions{Cache: c})
+		var arena codec.Arena
+		get = testing.AllocsPerRun(20, func() {
+			arena.Reset()
+			value, _, _, ok, err := r.Get(e.Key, base.Hash(e.Key, 0), 10, &arena)
+			if err != nil || !ok || !bytes.Equal(value, e.Value) {
+				t.Errorf("%q: %q, %v, %v", e.Key, value, ok, err)
+			}
+		})
+		batch := iter.Batch{Want: 1}
+		seek = testing.AllocsPerRun(20, func() {
+			arena.Reset()
+			it := r.NewIter(IterOptions{Arena: &arena})
+			it.Seek(e.Key)
+			if err := it.Fill(&batch); err != nil || batch.N != 1 || !bytes.Equal(batch.Entries[0].Value, e.Value) {
+				t.Errorf("%q: %d entries, %v", e.Key, batch.N, err)
+			}
+		})
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return get, seek
+	}
+	for _, e := range []base.Entry{entries[0], entries[1000]} {
+		get, seek := allocations(nil, &e)
+		cachedGet, cachedSeek := allocations(cached, &e)
+		if cachedGet >= get || cachedSeek >= seek {
+			t.Errorf("%q: %v and %v allocations of a get and a seek with a cache, %v and %v without", e.Key, cachedGet, cachedSeek, get, seek)
 		}
 	}
 }

@@ -13,17 +13,13 @@ import (
 
 // decodedValue returns value i of the compressed block b. v is its view.
 func (r *Reader) decodedValue(b, i int, v *view, arena *codec.Arena) ([]byte, error) {
+	from, to := v.valueSpan(i)
+	if value, ok := r.cached(b, v, from, to, arena); ok {
+		return value, nil
+	}
 	stored, err := r.stored(b, v)
 	if err != nil {
 		return nil, err
-	}
-	from, to := v.valueSpan(i)
-	if r.caches(v) {
-		value := arena.Alloc(to - from)
-		cached := r.opts.Cache.Read(value, r.opts.CacheID, uint64(b), from)
-		if arena.Filled(to - from); cached {
-			return value, nil
-		}
 	}
 	values, err := r.decodeAndKeep(b, v, stored, arena)
 	if err != nil {
@@ -32,17 +28,16 @@ func (r *Reader) decodedValue(b, i int, v *view, arena *codec.Arena) ([]byte, er
 	return values[from:to:to], nil
 }
 
-// seekValues returns the values of the compressed block b, to an iterator that was
-// just positioned there. v is the block's view.
-func (r *Reader) seekValues(b int, v *view, stored []byte, arena *codec.Arena) ([]byte, error) {
-	if r.caches(v) {
-		values := arena.Alloc(int(v.rawLen()))
-		cached := r.opts.Cache.Read(values, r.opts.CacheID, uint64(b), 0)
-		if arena.Filled(len(values)); cached {
-			return values, nil
-		}
+// cached returns a part of the decoded values of block b if the cache has them. They were
+// verified before, so the stored ones are not needed.
+func (r *Reader) cached(b int, v *view, from, to int, arena *codec.Arena) ([]byte, bool) {
+	if !r.caches(v) {
+		return nil, false
 	}
-	return r.decodeAndKeep(b, v, stored, arena)
+	values := arena.Alloc(to - from)
+	ok := r.opts.Cache.Read(values, r.opts.CacheID, uint64(b), from)
+	arena.Filled(to - from)
+	return values, ok
 }
 
 // caches reports whether the cache may hold the block of v.

@@ -3,6 +3,7 @@ package table
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -73,6 +74,20 @@ func TestRangeTombstones_NoEndTakesNoBytes(t *testing.T) {
 		if r.Deletions().Cover(last, 7) != 7 || r.HeapBytes() > 8<<10 {
 			t.Errorf("%s: the last key is covered by %d, the reader takes %d bytes", name, r.Deletions().Cover(last, 7), r.HeapBytes())
 		}
+	}
+}
+
+func TestReader_HeapBytesIncludeRangeTombstones(t *testing.T) {
+	t.Parallel()
+	const many = 1000
+	lists := make([]*rangedel.List, many)
+	for i := range lists {
+		lists[i] = deletionOf(fmt.Sprintf("%0100d", 2*i), fmt.Sprintf("%0100d", 2*i+1), 7)
+	}
+	data, _ := mustBuildWith(t, nil, rangedel.Merge(lists...), WriterOptions{Salt: 3})
+	r := mustOpen(t, data, ReaderOptions{})
+	if got, want := r.HeapBytes(), r.Deletions().Bytes()+r.delsLen; r.delsLen < many || got < want {
+		t.Errorf("%d bytes, but range tombstones take %d", got, want)
 	}
 }
 

@@ -168,6 +168,12 @@ func (it *Iter) loadMapped() error {
 		it.values = r.unread(&it.v)
 		return nil
 	}
+	if it.inOrder == 0 && it.v.codec != codec.None {
+		if values, ok := r.cached(b, &it.v, 0, int(it.v.rawLen()), it.opts.Arena); ok {
+			it.values = values
+			return nil
+		}
+	}
 	if err := it.loadStored(b, crowded); err != nil || it.v.codec == codec.None {
 		return err
 	}
@@ -221,7 +227,7 @@ func (it *Iter) loadStored(b int, crowded bool) (err error) {
 // decode replaces the values of a compressed block by the decoded ones.
 func (it *Iter) decode() (err error) {
 	if it.inOrder == 0 {
-		it.values, err = it.r.seekValues(it.block, &it.v, it.values, it.opts.Arena)
+		it.values, err = it.r.decodeAndKeep(it.block, &it.v, it.values, it.opts.Arena)
 	} else {
 		it.values, err = it.r.decodeInto(&it.v, it.values, it.opts.Arena)
 	}

@@ -56,7 +56,8 @@ func (r *Reader) PageBytes() int64 {
 // HeapBytes returns the approximate size of the reader on the Go heap.
 func (r *Reader) HeapBytes() int64 {
 	words := len(r.keysOK) + len(r.valsOK) + len(r.pagesOK)
-	heap := int64(readerBytes + 8*words + len(r.first) + len(base.StoredBound(r.props.Largest)))
+	heap := int64(readerBytes + 8*words + 8*len(r.tops) + len(r.first) + len(base.StoredBound(r.props.Largest)))
+	heap += r.deletions.Bytes() + r.delsLen // the keys lie in a copy of that part of the file
 	if r.sealed != nil {
 		heap += r.sealed.HeapBytes()
 	}

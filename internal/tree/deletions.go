@@ -2,6 +2,7 @@ package tree
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/rangedel"
@@ -11,7 +12,8 @@ import (
 // iterator first needs it. The tables of a level do not overlap, so one search
 // finds the range tombstones of any of them that cover a key.
 type levelDeletions struct {
-	mu sync.Mutex
+	bytes atomic.Int64 // about how much memory the list takes, without the keys
+	mu    sync.Mutex
 
 	// Guarded by mu.
 
@@ -38,6 +40,7 @@ func (d *levelDeletions) get(l *level, files *Files) (*rangedel.List, error) {
 		lists = append(lists, r.Deletions())
 	}
 	d.list, d.made = rangedel.Merge(lists...), true
+	d.bytes.Store(d.list.Bytes())
 	return d.list, nil
 }
 

@@ -158,3 +158,18 @@ func TestRangeTombstones_MissingTableIsCorruption(t *testing.T) {
 	}
 	must(t, files.Close())
 }
+
+func TestHeapBytes_IncludeTheRangeTombstonesOfLevels(t *testing.T) {
+	t.Parallel()
+	x := deletionsTree(t)
+	files := New(x.options())
+	v := files.View(&x.version, nil)
+	before := v.HeapBytes()
+	var c rangedel.Cursor
+	c.Init(false)
+	must(t, v.AddDeletions(&c, 100))
+	if v.HeapBytes() <= before {
+		t.Errorf("%d bytes with the lists of levels, %d without", v.HeapBytes(), before)
+	}
+	must(t, files.Close())
+}

@@ -146,12 +146,15 @@ func (v *View) FilterBytes() (bytes int64) {
 	return bytes
 }
 
-// HeapBytes returns about how many bytes of the Go heap v takes: filters, and the bounds of
-// tables, whether they are open or not.
+// HeapBytes returns about how many bytes of the Go heap v takes: filters, range tombstones of
+// levels, and the bounds of tables, whether they are open or not.
 func (v *View) HeapBytes() int64 {
 	bytes := v.FilterBytes()
 	for i := range v.levels {
 		bytes += v.levels[i].bounds
+		if d := v.levels[i].deletions; d != nil {
+			bytes += d.bytes.Load()
+		}
 	}
 	return bytes
 }
