@@ -140,7 +140,7 @@ func TestCrowded_ACachedBlockIsNotDecryptedAgain(t *testing.T) {
 		var arena codec.Arena
 		get = testing.AllocsPerRun(20, func() {
 			arena.Reset()
-			value, _, _, ok, err := r.Get(e.Key, base.Hash(e.Key, 0), 10, &arena)
+			value, _, _, ok, err := r.Get(e.Key, hashOf(e.Key), 10, &arena)
 			if err != nil || !ok || !bytes.Equal(value, e.Value) {
 				t.Errorf("%q: %q, %v, %v", e.Key, value, ok, err)
 			}

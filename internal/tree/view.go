@@ -146,8 +146,8 @@ func (v *View) FilterBytes() (bytes int64) {
 	return bytes
 }
 
-// HeapBytes returns about how many bytes of the Go heap v takes: filters, range tombstones of
-// levels, and the bounds of tables, whether they are open or not.
+// HeapBytes returns about how many bytes of the Go heap v takes. These are filters, range
+// tombstones of levels, and the bounds of tables, whether they are open or not.
 func (v *View) HeapBytes() int64 {
 	bytes := v.FilterBytes()
 	for i := range v.levels {
