@@ -7,6 +7,7 @@ import (
 	mathrand "math/rand/v2"
 
 	"github.com/stoatdb/stoat/internal/engine"
+	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/salvage"
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
@@ -123,7 +124,7 @@ func Repair(ctx context.Context, dir string, o *Options) ([]TableRepair, error) 
 		Random: mathrand.Uint64, Entropy: rand.Reader, Stop: func() error { return work.Interrupted(ctx) }}
 	var err error
 	if in.From, err = absolute(in.FS, dir); err == nil {
-		_, err = in.FS.Stat(in.FS.Join(in.From, engine.LockName))
+		err = manifest.Exists(in.FS, in.From)
 	}
 	var done []salvage.Repair
 	if err == nil {

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stoatdb/stoat"
@@ -26,11 +29,7 @@ func (c *call) openToRead(dir string) (*stoat.DB, error) {
 
 // openBeside opens the database in dir read-only. Another process may write it.
 func (c *call) openBeside(dir string) (*stoat.DB, error) {
-	db, err := stoat.OpenFollower(dir, c.withKeys(&stoat.Options{FollowEvery: -1}))
-	if err != nil {
-		return nil, c.unopened(dir, err)
-	}
-	return db, nil
+	return c.openBy(stoat.OpenFollower, dir, &stoat.Options{FollowEvery: -1})
 }
 
 // openToReadAll is openToRead, or openBeside if another process writes the database.
@@ -44,15 +43,46 @@ func (c *call) openToReadAll(dir string) (*stoat.DB, error) {
 
 // open opens the database in dir and explains why it cannot.
 func (c *call) open(dir string, opts *stoat.Options) (*stoat.DB, error) {
-	db, err := stoat.Open(dir, c.withKeys(opts))
+	return c.openBy(stoat.Open, dir, opts)
+}
+
+// openBy is open with a function that opens a database. There is a function merge.Last for each
+// length of a list, and only the open database tells which ones it uses. If it uses any, openBy
+// opens it again with them.
+func (c *call) openBy(open func(dir string, opts *stoat.Options) (*stoat.DB, error), dir string, opts *stoat.Options) (*stoat.DB, error) {
+	db, err := open(dir, c.withKeys(opts))
+	if err != nil {
+		return nil, c.unopened(dir, err)
+	}
+	lists, err := listFunctions(db)
+	if err == nil && len(lists) == 0 {
+		return db, nil
+	}
+	if err = errors.Join(err, db.Close()); err == nil {
+		opts.MergeFunctions = append(opts.MergeFunctions, lists...)
+		db, err = open(dir, opts)
+	}
 	if err != nil {
 		return nil, c.unopened(dir, err)
 	}
 	return db, nil
 }
 
+// listFunctions returns the functions merge.Last that the settings of a database name.
+func listFunctions(db *stoat.DB) (lists []stoat.MergeFunction, err error) {
+	all, err := db.Keyspaces()
+	for _, k := range all {
+		name := k.Settings.MergeFunction
+		n, err := strconv.Atoi(name[strings.LastIndexByte(name, '.')+1:])
+		if last := merge.Last(n); err == nil && last.Name() == name && !slices.Contains(lists, stoat.MergeFunction(last)) {
+			lists = append(lists, last)
+		}
+	}
+	return lists, err
+}
+
 // withKeys gives the options the keys of the key file, if there is one, and the merge functions
-// of this module.
+// of this module that have one name.
 func (c *call) withKeys(opts *stoat.Options) *stoat.Options {
 	opts.MergeFunctions = []stoat.MergeFunction{merge.Append, merge.Counter, merge.Set}
 	if c.keyFile != "" {

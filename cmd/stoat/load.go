@@ -131,7 +131,8 @@ func (t *textFormat) object(line []byte) (e stoat.Entry, err error) {
 	if err := decoder.Decode(&fields); err != nil {
 		return e, err
 	}
-	if fields.Key == nil || fields.Value == nil || decoder.More() {
+	// Decoder.More takes a closing bracket behind the object for the end.
+	if _, err := decoder.Token(); err != io.EOF || fields.Key == nil || fields.Value == nil {
 		return e, errors.New(`want one object with "key" and "value"`)
 	}
 	if replaced(line, *fields.Key, *fields.Value) {

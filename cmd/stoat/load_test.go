@@ -80,6 +80,9 @@ func TestLoad_NamesTheLineOfAnError(t *testing.T) {
 		{"a\tz\n", "line 1: ", []string{"-hex"}},
 		{`{"key": "a"}`, "line 1: ", []string{"-json"}},
 		{`{"key": "a", "value": "b", "more": 1}`, "line 1: ", []string{"-json"}},
+		{`{"key":"a","value":"1"}} {"key":"b","value":"2"}`, "line 1: want one object", []string{"-json"}},
+		{`{"key":"a","value":"1"}]`, "line 1: want one object", []string{"-json"}},
+		{`{"key":"a","value":"1"} {"key":"b","value":"2"}`, "line 1: want one object", []string{"-json"}},
 		{"\t1\n", "key 0 of the input", nil},
 		{"b\t1\na\t2\n", "key 1 of the input", []string{"-sorted"}},
 	} {

@@ -89,7 +89,8 @@ keyspace has. If the database cannot be opened, such as without the flag -key-fi
 prints what it can, and exits with 1.`, runInfo},
 		{"stats", "DIR", "print the size and structure of a database", `The compaction debt is the bytes that compactions must write until the tree is in
 shape.`, runStats},
-		{"check", "DIR", "verify every byte of a database", `It prints each problem as a line, and exits with 1 if there is one.
+		{"check", "DIR", "verify every byte of a database", `It prints each problem as a line, and exits with 1 if there is one. If it cannot read
+on, it says so after the problems so far.
 
 With -repair it first rebuilds what the rest of a table determines: hash indexes,
 indexes of first keys (fences), checksums, properties and footers. It also corrects one

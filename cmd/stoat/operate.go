@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -37,7 +38,7 @@ func runCheck(ctx context.Context, c *call, args []string) error {
 			fmt.Fprintln(c.out, problem)
 		}
 		if n := len(report.Problems); n > 0 {
-			return fmt.Errorf("problems in %s: %d; %s", rest[0], n, salvageHint)
+			return problemsError(rest[0], n, err)
 		}
 		if quiet {
 			return nil
@@ -49,6 +50,15 @@ func runCheck(ctx context.Context, c *call, args []string) error {
 			report.Tables, report.Values, bytesText(report.Bytes), report.Entries, report.Pointers, report.LogRecords)
 		return nil
 	})
+}
+
+// problemsError returns the error of a check of dir that found n problems, at least one, and
+// returned err. After a check that finished, err only joins the problems.
+func problemsError(dir string, n int, err error) error {
+	if errors.Is(err, stoat.ErrCorrupt) {
+		return fmt.Errorf("problems in %s: %d; %s", dir, n, salvageHint)
+	}
+	return fmt.Errorf("problems in %s: %d so far; %s; the check did not finish: %w", dir, n, salvageHint, err)
 }
 
 // runCheckpoint copies a database.

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,6 +55,31 @@ func TestCheck_SoundAndDamagedDatabase(t *testing.T) {
 	out, errOut, code := stoatCommand(t.Context(), "", "check", dir)
 	if code != exitError || !strings.Contains(out, filepath.Base(tables[0])) || !strings.Contains(errOut, "problems in "+dir) {
 		t.Errorf("exit code %d, printed %q, errors %q", code, out, errOut)
+	}
+}
+
+// A value file is damaged, and a table cannot be opened.
+func TestCheck_ThatCannotFinishSaysSoAfterAProblem(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "db")
+	fill(t, dir)
+	succeed(t, "compact", dir)
+	values := filesIn(t, dir, "*.values")[0]
+	spoil(t, values)
+	table := filesIn(t, dir, "*.table")[0]
+	if err := errors.Join(os.Remove(table), os.Mkdir(table, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	out, errOut, code := stoatCommand(t.Context(), "", "check", dir)
+	if code != exitError || !strings.Contains(out, filepath.Base(values)) || !strings.Contains(errOut, "problems in "+dir+": 1 so far") ||
+		!strings.Contains(errOut, "did not finish: ") || !strings.Contains(errOut, filepath.Base(table)) {
+		t.Errorf("exit code %d, printed %q, errors %q", code, out, errOut)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	interrupted := problemsError(dir, 1, fmt.Errorf("check: %w", ctx.Err()))
+	if code := exitCode(ctx, console{err: io.Discard}, interrupted); code != exitInterrupted {
+		t.Errorf("interrupted after a problem: exit code %d, want %d", code, exitInterrupted)
 	}
 }
 

@@ -69,9 +69,14 @@ func TestSalvage_EncryptedDatabasesNeedTheirKeys(t *testing.T) {
 	fail(t, exitError, "needs the flag -key-file", "salvage", dir, dir+"-new")
 	succeed(t, "salvage", "-key-file", keys, dir, dir+"-new")
 	expect(t, "a secret value", "get", "-key-file", keys, dir+"-new", "k")
-	fail(t, exitError, "needs the flag -key-file", "dump", filesIn(t, dir, "*.log")[0])
-	if out := succeed(t, "dump", "-key-file", keys, filesIn(t, dir, "*.log")[0]); !strings.Contains(out, "a secret value") {
-		t.Errorf("dump of the log printed %q", out)
+	succeed(t, "set", "-key-file", keys, dir, "long", strings.Repeat("long", 2000))
+	succeed(t, "compact", "-key-file", keys, dir)
+	for pattern, want := range map[string]string{"*.log": "longlong", "*.table": "a secret value", "*.values": "record", "MANIFEST-*": "add table"} {
+		name := filesIn(t, dir, pattern)[0]
+		fail(t, exitError, "needs the flag -key-file", "dump", name)
+		if out := succeed(t, "dump", "-key-file", keys, name); !strings.Contains(out, want) {
+			t.Errorf("dump of %s printed %q", name, out)
+		}
 	}
 	for _, args := range [][]string{{"dump"}, {"dump", "-key-file", keys}} {
 		out := succeed(t, append(args, filepath.Join(dir, "KEYS"))...)

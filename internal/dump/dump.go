@@ -43,6 +43,9 @@ type dumper struct {
 // ErrUnknown says that a file is of no known kind.
 var ErrUnknown = errors.New("dump: no file of a database has this name, and no backup or file of sorted entries this beginning")
 
+// errNoKey says that a file can be read only with a key.
+var errNoKey = fmt.Errorf("%w: the file is sealed, and there is no key", base.ErrKey)
+
 // Run prints a file.
 func Run(ctx context.Context, o Options) error {
 	d := &dumper{output: output{ctx: ctx, w: o.Out, json: o.JSON, hex: o.Hex}, o: &o, name: o.FS.Base(o.Name), fs: o.FS}
@@ -90,17 +93,30 @@ func (d *dumper) openKeys(ctx context.Context) error {
 	return nil
 }
 
-// open opens the file.
+// open opens the file. Without a provider, it returns ErrKey for a table or a value file of an
+// encrypted database, whose pages would look damaged.
 func (d *dumper) open(cat vfs.Category) (vfs.File, int64, error) {
 	f, err := d.fs.Open(d.o.Name, cat)
 	if err != nil {
 		return nil, 0, err
 	}
 	size, err := f.Size()
+	if err == nil && d.keys == nil && (cat == vfs.CatTable || cat == vfs.CatValue) {
+		err = d.checkPlain()
+	}
 	if err != nil {
 		_ = f.Close() // it was only read
 	}
 	return fault.Tolerant(f), size, err
+}
+
+// checkPlain returns ErrKey if the directory of the file is that of an encrypted database.
+func (d *dumper) checkPlain() error {
+	sealed, err := seal.Exist(d.o.FS, d.o.FS.Dir(d.o.Name))
+	if err == nil && sealed {
+		err = errNoKey
+	}
+	return err
 }
 
 // shown returns the part of a value that is shown.

@@ -40,7 +40,7 @@ func (d *dumper) records(t record.Type, show func(body []byte) error) error {
 		}
 		aead, err := h.Open(d.sealer())
 		if err != nil && h.Key.Sealed() && d.keys == nil {
-			return fmt.Errorf("%w: the file is sealed, and there is no key", base.ErrKey)
+			return errNoKey
 		}
 		if err != nil {
 			return err

@@ -472,14 +472,19 @@ func (s *salvager) merge(m *merger, out *output) error {
 	}
 }
 
-// copyGroup copies the first copy of a version that can be copied. inTable says that a
-// table has a newer version of the key, and copyGroup sets it.
+// copyGroup copies the first copy of a version that can be copied. Copies in tables precede
+// those in the log. inTable says that a table has a newer version of the key, and copyGroup
+// sets it.
 func (s *salvager) copyGroup(out *output, group []head, inTable *bool) (err error) {
+	flushed := group[0].rank != ofLog // a table has this version
+	if !flushed && *inTable && !s.known {
+		return nil // a flush wrote it to a table, and what became of it there counts
+	}
+	*inTable = *inTable || flushed
 	for _, h := range group {
-		if h.rank == ofLog && *inTable && !s.known {
-			return err // a flush wrote it to a table, and what became of it there counts
+		if h.rank == ofLog && flushed && h.Meta.Kind.Partial() && !s.known {
+			return err // the copy in the table may have joined it with older versions
 		}
-		*inTable = *inTable || h.rank != ofLog
 		if err = s.copyEntry(out, h.entry); err == nil || s.values.failed(err) {
 			return err
 		}

@@ -150,6 +150,41 @@ func TestRepair_DoesNotCountOnFromAForeignFile(t *testing.T) {
 	}
 }
 
+// A copy of a database may have no lock file. Open makes one.
+func TestRepair_NeedsNoLockFile(t *testing.T) {
+	t.Parallel()
+	disk := testkit.NewSampleDisk(t)
+	want := allOf(t, disk)
+	names, err := disk.List(testkit.Dir)
+	testkit.Must(t, err)
+	i := slices.IndexFunc(names, func(name string) bool { return strings.HasSuffix(name, ".table") })
+	path := disk.Join(testkit.Dir, names[i])
+	content, err := testkit.ReadFile(disk, path)
+	testkit.Must(t, err)
+	content[len(content)-1] ^= 1 // of the footer
+	testkit.Must(t, testkit.WriteFile(disk, path, content))
+	testkit.Must(t, disk.Remove(disk.Join(testkit.Dir, "LOCK")))
+	done, err := stoat.Repair(t.Context(), testkit.Dir, &stoat.Options{FS: disk})
+	if err != nil || len(done) != 1 || done[0].Err != nil || done[0].New == "" {
+		t.Errorf("the repair is %+v, %v", done, err)
+	}
+	if got := allOf(t, disk); !slices.Equal(got, want) {
+		t.Errorf("%d keys are there, want %d", len(got), len(want))
+	}
+}
+
+// A mistyped path must not leave a lock file.
+func TestRepair_LeavesADirectoryWithoutADatabase(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	testkit.Must(t, disk.MkdirAll(testkit.Dir))
+	_, err := stoat.Repair(t.Context(), testkit.Dir, &stoat.Options{FS: disk})
+	testkit.WantError(t, "an empty directory", err, fs.ErrNotExist)
+	if names, err := disk.List(testkit.Dir); err != nil || len(names) > 0 {
+		t.Errorf("the directory has %q, %v", names, err)
+	}
+}
+
 func TestRepair_RefusesWhatItCannotDo(t *testing.T) {
 	t.Parallel()
 	disk := rich(t, testkit.Keys, true)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/merge"
 	"github.com/stoatdb/stoat/vfs"
@@ -380,6 +381,89 @@ func TestSalvage_ReadsTheWholeLogIfItIgnoresTheManifest(t *testing.T) {
 		if report.Entries != want || len(report.Lost) == 0 && !ignore {
 			t.Errorf("ignore the manifest: %t. %d entries are salvaged, want %d; losses %v", ignore, report.Entries, want, report.Lost)
 		}
+	}
+}
+
+// A flush and a compaction move values to value files. The log keeps them for a while.
+func TestSalvage_ValuesThatValueFilesLostComeFromTheLog(t *testing.T) {
+	t.Parallel()
+	for _, versions := range []int{1, 3} {
+		disk := memfs.New()
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk, NumVersions: versions})
+		testkit.Must(t, err)
+		for v := range versions {
+			testkit.SetKeys(t, db, 0, 20, 3000, byte(v))
+		}
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		want := allVersions(t, db)
+		testkit.Must(t, db.Close())
+		spoilValues(t, disk)
+		report, err := stoat.Salvage(t.Context(), testkit.Dir, rescued, stoat.SalvageOptions{FS: disk, IgnoreManifest: true})
+		testkit.Must(t, err)
+		if len(report.Lost) > 0 || report.Entries != uint64(20*versions) {
+			t.Errorf("%d versions of a key: %d entries, losses %v", versions, report.Entries, report.Lost)
+		}
+		db, err = stoat.Open(rescued, &stoat.Options{FS: disk, MustExist: true, NumVersions: versions})
+		testkit.Must(t, err)
+		if got := allVersions(t, db); !slices.Equal(got, want) {
+			t.Errorf("%d versions of a key: the copy has %d items, want %d", versions, len(got), len(want))
+		}
+		testkit.MustBeSound(t, db)
+		testkit.Must(t, db.Close())
+	}
+}
+
+// The table has the value that a compaction made of all operands. The log has the operands.
+func TestSalvage_AMergedValueThatIsLostIsNotOneOfItsOperands(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db, err := stoat.Open(testkit.Dir, richOptions(disk, nil))
+	testkit.Must(t, err)
+	for i := range 3 {
+		operand := []byte(strings.Repeat(fmt.Sprint(i), 3000))
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Merge([]byte("k"), operand) }))
+	}
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.Must(t, db.Close())
+	spoilValues(t, disk)
+	report, err := stoat.Salvage(t.Context(), testkit.Dir, rescued, stoat.SalvageOptions{FS: disk, IgnoreManifest: true})
+	testkit.Must(t, err)
+	if len(report.Lost) == 0 || report.Entries > 0 {
+		t.Errorf("%d entries, losses %v", report.Entries, report.Lost)
+	}
+}
+
+// allVersions returns all versions that a database has.
+func allVersions(t *testing.T, db *stoat.DB) (all []model.Item) {
+	t.Helper()
+	testkit.Must(t, db.View(func(tx stoat.Txn) (err error) {
+		all, err = testkit.ScanAll(tx, stoat.IterOptions{AllVersions: true})
+		return err
+	}))
+	return all
+}
+
+// spoilValues changes a byte in every kilobyte of all value files, except at their ends.
+func spoilValues(t *testing.T, disk *memfs.FS) {
+	t.Helper()
+	names, err := disk.List(testkit.Dir)
+	testkit.Must(t, err)
+	spoilt := 0
+	for _, name := range names {
+		if !strings.HasSuffix(name, ".values") {
+			continue
+		}
+		path := disk.Join(testkit.Dir, name)
+		content, err := testkit.ReadFile(disk, path)
+		testkit.Must(t, err)
+		for at := 1 << 10; at < len(content)-2<<10; at += 1 << 10 {
+			content[at] ^= 1
+			spoilt++
+		}
+		testkit.Must(t, testkit.WriteFile(disk, path, content))
+	}
+	if spoilt == 0 {
+		t.Fatal("no value lies in a value file")
 	}
 }
 
