@@ -89,11 +89,7 @@ type restore struct {
 }
 
 func (r *restore) run() (err error) {
-	defer func() {
-		if r.journal != nil {
-			err = errors.Join(err, r.journal.file.Close())
-		}
-	}()
+	defer func() { err = errors.Join(err, r.closeJournal()) }()
 	complete, err := r.begin()
 	if err != nil {
 		return err
@@ -167,10 +163,8 @@ func (r *restore) begin() (complete bool, err error) {
 		case !r.o.Encrypts && !slices.Contains(names, seal.KeysName):
 			return false, nil
 		}
-		if r.journal != nil {
-			if err := r.journal.file.Close(); err != nil {
-				return false, err
-			}
+		if err := r.closeJournal(); err != nil {
+			return false, err
 		}
 	} else if manifest.Exists(r.o.FS, r.temp) == nil {
 		return false, fmt.Errorf("%s has a database that no restore made: %w", r.temp, vfs.ErrExist)
@@ -192,6 +186,16 @@ func (r *restore) anew(names []string) (err error) {
 	r.edits = nil
 	r.journal, err = createJournal(r.o.FS, r.temp, p)
 	return err
+}
+
+// closeJournal closes the journal, unless there is none or it is closed.
+func (r *restore) closeJournal() error {
+	if r.journal == nil {
+		return nil
+	}
+	j := r.journal
+	r.journal = nil
+	return j.file.Close()
 }
 
 // ofRestore reports whether a restore makes files of such a name.
@@ -342,9 +346,13 @@ func removeNamed(fs vfs.FS, path string) error {
 	return nil
 }
 
-// rename gives the database its name, durably, and then removes the journal.
+// rename gives the database its name, durably, and then removes the journal. It closes the
+// journal first: Windows renames no directory with an open file in it.
 func (r *restore) rename() error {
 	fs, dir := r.o.FS, r.o.Dir
+	if err := r.closeJournal(); err != nil {
+		return err
+	}
 	if err := newdir.Publish(fs, r.temp, dir); err != nil {
 		return err
 	}
