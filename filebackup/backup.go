@@ -36,6 +36,10 @@ type Options struct {
 	// Workers is how many files are copied at once. Each takes about a megabyte of memory.
 	// Default: 4. Maximum: 256.
 	Workers int
+	// Verify reads all files of the backup that the store has already. It replaces those that
+	// are damaged or cannot be read, because a Backup without it takes files of the right size
+	// for intact. It takes as long as the function Verify. Default: false.
+	Verify bool
 }
 
 // An Info describes a backup.
@@ -52,10 +56,11 @@ type Info struct {
 // A Report describes a backup and the work that it took.
 type Report struct {
 	Info
-	// Copied counts the files that the store lacked, and CopiedBytes is the sum of their
-	// sizes.
+	// Copied counts the files that the store lacked or had damaged, and CopiedBytes is the sum
+	// of their sizes. Replaced counts those of them that were damaged or could not be read.
 	Copied      int
 	CopiedBytes int64
+	Replaced    int
 }
 
 // attemptsMax is how often a backup tries after it has lost its claim.
@@ -70,6 +75,10 @@ const checkpointName = "checkpoint"
 // Backup copies the files that no earlier backup has copied. After an error or a crash there
 // is no new backup, and the next call uses the files that were copied already. While another
 // Backup uses Temp, the error is stoat.ErrLocked.
+//
+// It relies on the files in the store. If the function Verify finds one damaged, a Backup with
+// Options.Verify copies it again, and so repairs all backups that have it. The database must
+// still have the file.
 //
 // Until it ends, files that the database no longer needs keep their space.
 func Backup(ctx context.Context, db Database, store Store, o Options) (Report, error) {
@@ -105,7 +114,8 @@ func runBackup(ctx context.Context, db Database, store Store, o Options) (_ Repo
 	for attempt := 1; ; attempt++ {
 		err := b.attempt(ctx)
 		if err == nil {
-			return Report{Info: b.list.info(), Copied: int(b.copied.Load()), CopiedBytes: b.copiedBytes.Load()}, nil
+			return Report{Info: b.list.info(), Copied: int(b.copied.Load()), CopiedBytes: b.copiedBytes.Load(),
+				Replaced: int(b.replaced.Load())}, nil
 		}
 		if !errors.Is(err, ErrClaimLost) || attempt == attemptsMax {
 			return Report{}, err
@@ -137,6 +147,7 @@ type backup struct {
 
 	copied      atomic.Int64
 	copiedBytes atomic.Int64
+	replaced    atomic.Int64
 }
 
 // look finds out what the store has.
@@ -258,23 +269,30 @@ func (b *backup) copy(ctx context.Context, f *file) (err error) {
 			return err
 		}
 	}
-	if known := b.known[f.name]; b.same(f, &known) && b.has(&known) {
-		f.sum = known.sum
-		return nil
+	if known := b.known[f.name]; b.same(f, &known) {
+		if there, err := b.has(ctx, &known); there || err != nil {
+			f.sum = known.sum
+			return err
+		}
+		// An earlier attempt may have taken the sum of the list without reading the file.
+		f.sum = sum{}
 	}
 	if f.sum == (sum{}) {
 		if f.sum, err = sumOf(ctx, r.SectionReader); err != nil {
 			return err
 		}
 	}
-	if b.has(f) {
-		return nil
+	if there, err := b.has(ctx, f); there || err != nil {
+		return err
 	}
 	if err := b.store.Put(ctx, f.object(), r.SectionReader); err != nil {
 		return err
 	}
 	b.copied.Add(1)
 	b.copiedBytes.Add(f.size)
+	if _, replaced := b.stored[f.object()]; replaced {
+		b.replaced.Add(1)
+	}
 	return nil
 }
 
@@ -286,10 +304,17 @@ func (b *backup) same(f, known *file) bool {
 	return f.mark != "" && f.mark == known.mark && f.size == known.size
 }
 
-// has reports whether the store has a file.
-func (b *backup) has(f *file) bool {
-	size, ok := b.stored[f.object()]
-	return ok && size == f.size
+// has reports whether the store has a file. With Options.Verify, a file that cannot be read
+// counts as missing, whatever the reason is: to put it again harms nothing.
+func (b *backup) has(ctx context.Context, f *file) (bool, error) {
+	if size, ok := b.stored[f.object()]; !ok || size != f.size {
+		return false, nil
+	}
+	if !b.o.Verify {
+		return true, nil
+	}
+	err := fetch(ctx, b.store, f, func([]byte, int64) error { return nil })
+	return err == nil, ctx.Err()
 }
 
 // markTail is how many bytes at the end of a file its mark covers: more than a footer has.

@@ -86,10 +86,12 @@ func (s *dirStore) put(ctx context.Context, name string, content *io.SectionRead
 	}
 	err = s.fs.SyncDir(s.fs.Dir(target))
 	switch {
-	case err == nil || replaces: // a name that was there before leads to one of the two objects
+	case err == nil:
 	case strings.HasPrefix(name, filesDir):
 		// Another backup may have put the same file of a database meanwhile, so the name stays.
+		// A power cut may also bring back a damaged object that this one replaces.
 		err = errors.Join(err, s.doubt(name))
+	case replaces: // a name that was there before leads to one of the two objects
 	default:
 		// The next sync may succeed without making the name durable, so it must go.
 		err = errors.Join(err, s.fs.Remove(target))

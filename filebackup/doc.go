@@ -25,6 +25,13 @@
 // it has: [Prune] counts all together, and an empty ID names the newest of all. A backup
 // recognises only the files of the newest list.
 //
+// # Damage
+//
+// [Backup] takes a file in the store for intact if its size is right. So a file that decays
+// there damages all backups that have it, also later ones. Call [Verify] from time to time. If
+// it reports damage, make a backup with Verify in [Options]. That one replaces each
+// damaged file that the database still has. It deletes nothing, and works beside other backups.
+//
 // # Encryption
 //
 // The files of an encrypted database are copied as they are. KEYS is one of them, sealed by

@@ -24,6 +24,7 @@ func describeFiles(i filebackup.Info) string {
 
 // runBackupFiles copies the files of a database to a store.
 func runBackupFiles(ctx context.Context, c *call, args []string) error {
+	verify := c.flags.Bool("verify", false, "also read the files that STORE has already, and replace damaged ones")
 	rest, err := c.parse(args, 2, 2)
 	if err != nil {
 		return err
@@ -35,13 +36,18 @@ func runBackupFiles(ctx context.Context, c *call, args []string) error {
 	db, err := c.openBeside(rest[0])
 	var r filebackup.Report
 	err = with(db, err, func(db *stoat.DB) error {
-		r, err = filebackup.Backup(ctx, db, filebackup.Dir(nil, rest[1]), filebackup.Options{Temp: dir + tempSuffix})
+		r, err = filebackup.Backup(ctx, db, filebackup.Dir(nil, rest[1]), filebackup.Options{Temp: dir + tempSuffix, Verify: *verify})
 		return err
 	})
-	if err == nil {
-		fmt.Fprintf(c.out, "%s; %d files of %d bytes are new\n", describeFiles(r.Info), r.Copied, r.CopiedBytes)
+	if err != nil {
+		return err
 	}
-	return err
+	fmt.Fprintf(c.out, "%s; %d files of %d bytes are new", describeFiles(r.Info), r.Copied, r.CopiedBytes)
+	if r.Replaced > 0 {
+		fmt.Fprintf(c.out, "; damaged files replaced: %d", r.Replaced)
+	}
+	fmt.Fprintln(c.out)
+	return nil
 }
 
 // runRestoreFiles makes a database of a file backup.
@@ -71,6 +77,9 @@ func runVerifyFiles(ctx context.Context, c *call, args []string) error {
 	}
 	for _, id := range ids {
 		info, err := filebackup.Verify(ctx, store, id)
+		if errors.Is(err, stoat.ErrCorrupt) && info.ID != "" { // the list of files is intact
+			return fmt.Errorf("%w\n'stoat backup-files -verify DIR %s' replaces the damaged files that the database still has", err, rest[0])
+		}
 		if err != nil {
 			return err
 		}

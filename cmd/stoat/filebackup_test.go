@@ -77,6 +77,48 @@ func TestBackupFiles_FailuresAreExplained(t *testing.T) {
 	}
 }
 
+func TestBackupFiles_WithVerifyReplacesADamagedFileAsVerifyFilesSays(t *testing.T) {
+	t.Parallel()
+	at := t.TempDir()
+	dir, store := filepath.Join(at, "db"), filepath.Join(at, "store")
+	fill(t, dir)
+	id, _, _ := strings.Cut(succeed(t, "backup-files", dir, store), ":")
+	list, err := os.ReadFile(filepath.Join(store, "lists", id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := strings.Index(string(list), ".table ")
+	if begin < 0 {
+		t.Fatal("the backup has no table")
+	}
+	// The first table is the oldest. The last one may be of the log, and then be another each time.
+	object := filepath.Join(store, "files", strings.Fields(string(list[begin:]))[2])
+	content, err := os.ReadFile(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content[len(content)/2] ^= 1
+	if err := os.WriteFile(object, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fail(t, exitError, "'stoat backup-files -verify DIR "+store+"' replaces the damaged files", "verify-files", store)
+	if out := succeed(t, "backup-files", "-verify", dir, store); !strings.HasSuffix(out, "; damaged files replaced: 1\n") {
+		t.Errorf("backup-files printed %q", out)
+	}
+	succeed(t, "verify-files", store)
+	succeed(t, "verify-files", store, id)
+	if out := succeed(t, "backup-files", "-verify", dir, store); strings.Contains(out, "replaced") {
+		t.Errorf("backup-files of an intact store printed %q", out)
+	}
+	if err := os.WriteFile(filepath.Join(store, "lists", id), []byte("damage"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, errOut, code := stoatCommand(t.Context(), "", "verify-files", store, id)
+	if code != exitError || strings.Contains(errOut, "-verify") {
+		t.Errorf("verify-files of a damaged list: exit code %d, %q", code, errOut)
+	}
+}
+
 // This test changes the working directory, so it does not run in parallel.
 func TestBackupFiles_OfTheWorkingDirectoryPutsNothingIntoTheDatabase(t *testing.T) {
 	at := t.TempDir()
