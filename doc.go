@@ -35,7 +35,8 @@
 // Get never waits for a commit, and no reader makes a commit wait. The first
 // iterator after a burst of writes may wait while those writes, at most a memtable
 // of them, are sorted. The first read that finds a key expired may wait for a sync,
-// so that the key stays expired.
+// so that the key stays expired. On Linux, buffered commits can make readers wait while a
+// snapshot freezes the file system.
 //
 // # Conflicts
 //
@@ -63,8 +64,8 @@
 //
 // # Keyspaces
 //
-// A database has a default keyspace, and any number of others that have names. A key of
-// one keyspace is unrelated to an equal key of another. DB.Keyspace opens or creates a
+// A keyspace is what bbolt calls a bucket, and RocksDB a column family. A database has a
+// default keyspace, and up to 65,535 others that have names. A key of one keyspace is unrelated to an equal key of another. DB.Keyspace opens or creates a
 // keyspace. Txn.In returns the same transaction in a keyspace, so one transaction may read
 // and write many, and commits to all or to none:
 //
@@ -90,8 +91,8 @@
 // changes what the timestamp shows. Suppose that a program reads at one timestamp and
 // writes at a later one. Before its commit, it reads each key again at the later
 // timestamp. If Item.Timestamp is above the first timestamp, another commit came between.
-// Otherwise, the second read turns a later commit between these timestamps into a
-// conflict.
+// If not, the second read still protects the program. If a commit comes between after it,
+// the program's own commit returns ErrConflict.
 //
 // # Failed writes
 //
@@ -166,7 +167,8 @@
 // Get and iterators return slices of the database's own memory, and the caller must
 // not change them. A value is valid until the transaction ends, the key of an
 // iterator until the iterator moves. GetCopy, Item.KeyCopy and Item.ValueCopy
-// return bytes that the caller owns.
+// return bytes that the caller owns. After their time, borrowed bytes may hold other data,
+// or reading them may end the process with a fault. Writing to them may always do so.
 //
 // With the build tag "invariants", the database overwrites borrowed bytes when
 // their time is over. A slice that the caller kept too long then fails tests.

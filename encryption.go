@@ -78,6 +78,9 @@ const (
 // key is another one. Once RotateMasterKey has returned nil, the caller may forget the old
 // master key, unless copies of the database still need it.
 //
+// The data keys stay the same. An old copy of KEYS and the old master key open all files
+// that were written until then. After a leak of both, restore a backup into a new database.
+//
 // RotateMasterKey returns ErrKey on a database that is not encrypted, and if the current
 // key has the ID of the old one, but other bytes.
 func (d *DB) RotateMasterKey(ctx context.Context) error {

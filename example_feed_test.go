@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"maps"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/feed"
@@ -48,8 +49,8 @@ func ExampleDB_Subscribe() {
 }
 
 // A feed ends with a GoneError if the database no longer keeps the next commit, and at an
-// ingest. The program then copies the database, and subscribes after the copy. It stores the
-// version once the copied commits are durable.
+// ingest. The program then copies what it follows, here the default keyspace, and subscribes
+// after the copy. It stores the version once the copied commits are durable.
 func ExampleDB_Subscribe_gone() {
 	ctx := context.Background()
 	db, err := stoat.Open("/db", &stoat.Options{FS: memfs.New()})
@@ -58,16 +59,33 @@ func ExampleDB_Subscribe_gone() {
 	}
 	defer db.Close()
 	index, stored := map[string]string{}, uint64(0)
+	apply := func(c feed.Change) error {
+		switch c.Kind {
+		case feed.Set:
+			index[string(c.Key)] = string(c.Value)
+		case feed.Delete:
+			delete(index, string(c.Key))
+		case feed.DeleteRange:
+			maps.DeleteFunc(index, func(key, _ string) bool {
+				return key >= string(c.Key) && (c.End == nil || key < string(c.End))
+			})
+		default: // Merge and Renew; the default keyspace is never dropped
+			return fmt.Errorf("the index has no room for a %s", c.Kind)
+		}
+		return nil
+	}
 	follow := func() error { // until the index has all commits
-		for c, err := range db.Subscribe(ctx, feed.Options{After: stored}) {
+		for c, err := range db.Subscribe(ctx, feed.Options{After: stored, Keyspaces: []string{""}}) {
 			if err != nil {
 				return err
 			}
 			for change, err := range c.Changes {
+				if err == nil {
+					err = apply(change)
+				}
 				if err != nil {
 					return err
 				}
-				index[string(change.Key)] = string(change.Value)
 			}
 			if stored = c.Version; stored == db.Stats().Version {
 				break
@@ -98,13 +116,16 @@ func ExampleDB_Subscribe_gone() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("b"), []byte("set")) }); err != nil {
+	err = db.Update(func(tx stoat.Txn) error {
+		return errors.Join(tx.Delete([]byte("a")), tx.Set([]byte("b"), []byte("set")))
+	})
+	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(follow(), index)
 	// Output:
 	// gone after version 0
-	// <nil> map[a:loaded b:set]
+	// <nil> map[b:set]
 }
 
 // Another process keeps an index of what the database has. It subscribes to a follower, so
@@ -136,7 +157,9 @@ func ExampleDB_Subscribe_follower() {
 			if err != nil {
 				log.Fatal(err)
 			}
-			index[string(change.Value)] = string(change.Key)
+			if change.Kind == feed.Set { // a real index handles every kind
+				index[string(change.Value)] = string(change.Key)
+			}
 		}
 		break // a real index goes on
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// A layer chooses the timestamps. It reads at 10, and commits at 20 unless another
-// layer has committed between.
+// A layer chooses the timestamps. It reads at one timestamp, and commits at a later one
+// unless another layer has committed between.
 func ExampleTxn_At() {
 	db, err := stoat.Open("/db", &stoat.Options{FS: memfs.New()})
 	if err != nil {
@@ -22,23 +22,28 @@ func ExampleTxn_At() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	set := func(timestamp uint64, value string) error {
+	set := func(read, commit uint64, value string) error {
 		return db.Update(func(tx stoat.Txn) error {
-			at := tx.In(accounts).At(timestamp)
-			switch item, err := at.GetItem([]byte("alice")); {
-			case err == nil && item.Timestamp() > 10:
+			before, after := tx.In(accounts).At(read), tx.In(accounts).At(commit)
+			old, err := before.GetCopy([]byte("alice"), nil)
+			if err != nil && !errors.Is(err, stoat.ErrNotFound) {
+				return err
+			}
+			switch item, err := after.GetItem([]byte("alice")); {
+			case err == nil && item.Timestamp() > read:
 				return fmt.Errorf("version %d came between", item.Timestamp())
 			case err != nil && !errors.Is(err, stoat.ErrNotFound):
 				return err
 			}
-			return at.Set([]byte("alice"), []byte(value))
+			return after.Set([]byte("alice"), fmt.Appendf(old, "%s; ", value))
 		})
 	}
-	fmt.Println(set(20, "at 20"))
-	fmt.Println(set(30, "at 30"))
-	fmt.Println(set(5, "at 5, late"))
+	fmt.Println(set(10, 20, "at 20"))
+	fmt.Println(set(10, 30, "at 30"))
+	fmt.Println(set(20, 30, "at 30"))
+	fmt.Println(set(4, 5, "at 5, late"))
 	err = db.View(func(tx stoat.Txn) error {
-		for _, timestamp := range []uint64{4, 10, 20} {
+		for _, timestamp := range []uint64{4, 10, 20, 30} {
 			value, err := tx.In(accounts).At(timestamp).Get([]byte("alice"))
 			fmt.Printf("%d: %s %v\n", timestamp, value, err)
 		}
@@ -51,9 +56,11 @@ func ExampleTxn_At() {
 	// <nil>
 	// version 20 came between
 	// <nil>
+	// <nil>
 	// 4:  stoat: key not found
-	// 10: at 5, late <nil>
-	// 20: at 20 <nil>
+	// 10: at 5, late;  <nil>
+	// 20: at 20;  <nil>
+	// 30: at 20; at 30;  <nil>
 }
 
 // A layer lets the database drop what none of its readers can ask for.

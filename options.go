@@ -19,8 +19,9 @@ const (
 	// Buffered commits return when the operating system has the transaction. It
 	// then survives a crash of the process. A power cut may lose the newest
 	// buffered commits, in a busy database several log files of 16 MiB. No time bounds
-	// this loss; DB.Sync does. A power cut never loses a commit and keeps a later one. On Linux, reads may
-	// wait as well while the file system is frozen for a snapshot and commits continue.
+	// this loss; DB.Sync does. A power cut never loses a commit and keeps a later one.
+	// On Linux, reads may wait as well while the file system is frozen for a snapshot and
+	// commits continue.
 	Buffered
 )
 
@@ -115,8 +116,9 @@ type Options struct {
 
 	// ChangeRetention is the number of bytes of the log that stay for DB.Subscribe after
 	// their commits are in tables, value files of these commits included. The log keeps
-	// them across restarts. When the disk is nearly full, it keeps nothing. The next Open
-	// reads what the log keeps. A negative ChangeRetention means none. Default: none.
+	// them across restarts. Choose more than what is written while a consumer is away or
+	// copies the database. When the disk is nearly full, the log keeps nothing. The next
+	// Open reads what the log keeps. A negative ChangeRetention means none. Default: none.
 	ChangeRetention int64
 
 	// ReadOnly opens an existing database without changing a byte on the disk. The
@@ -151,7 +153,8 @@ type Options struct {
 	// only without; otherwise Open returns ErrKey. Default: nil.
 	//
 	// Decrypted pages are memory of the process, and stay within MemoryBudget. While the
-	// data in use fits, reads take 0.9 to 1.1 times as long as without encryption.
+	// data in use fits, reads take 0.9 to 1.1 times as long as without encryption. The
+	// first reads after Open take 2 to 3 times as long, and loads 1.3 to 1.4 times.
 	Keys KeyProvider
 
 	// DataKeyAge is the age from which new files get a new data key. Default: 30 days.
@@ -174,8 +177,8 @@ type Options struct {
 type Clock interface {
 	// Now returns the time. Several goroutines may call it at the same time. The
 	// time may go back: expired values stay expired. The database goes by the latest time
-	// that it has seen. After a jump into the future, values expire early, and new ones
-	// count from the wrong time until the real time has passed it.
+	// that it has seen, which it stores. After a jump into the future, values expire early
+	// and for good. New ones count from the wrong time until the real time has passed it.
 	Now() time.Time
 }
 

@@ -66,8 +66,8 @@ type SalvageKey struct {
 // All versions, times and operands are copied as they are. In the key range of a loss,
 // older versions and deleted keys may return.
 //
-// Without a readable manifest, data from obsolete files, such as deleted keys, may return,
-// and operands may count twice. Keyspaces get names such as "keyspace-3" and the default
+// Without a readable manifest, data from obsolete files, such as deleted keys, may return, and
+// operands may count twice. Values may be as they were before a compaction filter. Keyspaces get names such as "keyspace-3" and the default
 // settings, which the caller then sets anew.
 func Salvage(ctx context.Context, from, to string, o SalvageOptions) (SalvageReport, error) {
 	ctx = work.Given(ctx)

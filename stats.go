@@ -68,7 +68,8 @@ type Stats struct {
 	ApartBytes int64
 	// Waits counts how often commits waited for background jobs, and WaitTime is
 	// how long they waited in all. Debt is how many bytes compactions must write
-	// until the tree is in shape. Commits slow down in proportion to it.
+	// until the tree is in shape. Commits slow down in proportion to it. They also slow
+	// down when much of the values in value files is garbage.
 	Waits    int64
 	WaitTime time.Duration
 	Debt     int64

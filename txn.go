@@ -48,7 +48,9 @@ func (tx Txn) Commit(opts ...CommitOption) error { return tx.t.Commit(durability
 //
 // The call of done may come before CommitAsync returns, and never on the caller's
 // goroutine. So the caller may hold a lock that done takes. done should be brief.
-// It must not close the database, because Close waits for done.
+// It must not close the database, because Close waits for done. Callbacks of several
+// commits may run at the same time, and in any order. A commit that fails does not stop
+// later ones.
 //
 // Before it returns, CommitAsync looks for conflicts, which may read files. If the
 // transaction has two megabytes of values of Options.LargeValueThreshold or more,
@@ -224,7 +226,7 @@ func WithDurability(d Durability) CommitOption { return CommitOption{durability:
 //
 // Updates that conflicted over the same keys take turns, in the order in which they came.
 // Each waits for at most a second for the one before it. Other writers of the keys
-// do not wait. After several conflicts, an update also pauses for up to 50 milliseconds.
+// do not wait, and can make every run fail. After several conflicts, an update also pauses for up to 50 milliseconds.
 //
 // A function may read commits that are not on the device yet, and that no other
 // transaction sees. Update returns once those commits are as durable as their callers

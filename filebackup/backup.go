@@ -269,21 +269,24 @@ func (b *backup) copy(ctx context.Context, f *file) (err error) {
 			return err
 		}
 	}
+	var missing sum // of what the store is known to lack
 	if known := b.known[f.name]; b.same(f, &known) {
 		if there, err := b.has(ctx, &known); there || err != nil {
 			f.sum = known.sum
 			return err
 		}
 		// An earlier attempt may have taken the sum of the list without reading the file.
-		f.sum = sum{}
+		f.sum, missing = sum{}, known.sum
 	}
 	if f.sum == (sum{}) {
 		if f.sum, err = sumOf(ctx, r.SectionReader); err != nil {
 			return err
 		}
 	}
-	if there, err := b.has(ctx, f); there || err != nil {
-		return err
+	if f.sum != missing {
+		if there, err := b.has(ctx, f); there || err != nil {
+			return err
+		}
 	}
 	if err := b.store.Put(ctx, f.object(), r.SectionReader); err != nil {
 		return err

@@ -1,9 +1,10 @@
 // Package filebackup copies the files of a database to a store, each file once.
 //
 // Table and value files never change. [Backup] takes a checkpoint of an open database, and
-// copies the files that the store lacks. So a backup costs what has changed since the last
-// one, and yet it is complete: any other backup can be deleted. [Restore] makes a database
-// of a backup, [Verify] reads every byte of one, and [Prune] deletes old ones.
+// copies the files that the store lacks. These are the new ones, also those that compaction
+// has rewritten: after a Compact of the database, perhaps all. Each backup is complete: any
+// other one can be deleted. [Restore] makes a database of a backup, [Verify] reads every byte
+// of one, and [Prune] deletes old ones.
 //
 // A [Store] holds objects under names. [Dir] is a store in a directory. The module
 // github.com/stoatdb/stoat/s3store has one for S3 and compatible object stores. Package
@@ -22,8 +23,8 @@
 // list is text; docs/format-backup.md describes it.
 //
 // Give each database a store, or a directory, of its own. A store does not tell whose backups
-// it has: [Prune] counts all together, and an empty ID names the newest of all. A backup
-// recognises only the files of the newest list.
+// it has: [Prune] counts all together, and an empty ID names the newest of all. A backup reads
+// all files that the newest backup does not have.
 //
 // # Damage
 //

@@ -3,7 +3,10 @@
 //
 // A Sequence leases a range of numbers from the database, and gives them out from memory.
 // A lease costs one durable commit. A crash loses the rest of the lease, which leaves a gap
-// of at most Options.Lease numbers. Close returns the rest.
+// of at most Options.Lease numbers. Close returns the rest. A lease is not part of the
+// caller's transaction, so a transaction that fails leaves a gap, too.
+//
+// A database that was restored from a backup repeats the numbers given out since the backup.
 package sequence
 
 import (

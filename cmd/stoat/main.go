@@ -126,9 +126,9 @@ same command again to continue, or remove DIR.restore.`, runRestore},
 		{"verify-backup", "FILE...", "verify every byte of backups", `It prints a line for each FILE, and fails if one does not follow the one before.`, runVerifyBackup},
 		{"backup-files", "DIR STORE", "copy the new files of a database to a directory", `STORE is a directory, which the first backup creates. Use one for each
 database. Files that an earlier backup has copied are not copied again, and yet each
-backup is complete. Files of an encrypted database stay encrypted. While it runs,
-DIR.backup-files shares the files of DIR. It works beside a process that writes the
-database.`, runBackupFiles},
+backup is complete. With -verify, damaged ones are copied again. Files of an encrypted
+database stay encrypted. While it runs, DIR.backup-files shares the files of DIR. It
+works beside a process that writes the database.`, runBackupFiles},
 		{"restore-files", "STORE DIR", "make a database of a file backup", `It restores the newest backup of STORE, and compares every file with its checksum.
 DIR must not exist. The command works in DIR.restore. After an interruption, run the
 same command again to continue, or remove DIR.restore.`, runRestoreFiles},

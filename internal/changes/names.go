@@ -26,8 +26,8 @@ type names struct {
 	dropped map[uint32]string
 }
 
-// set takes over the keyspaces of the manifest. It never changes a table of them: each change
-// makes another one, which shares the keyspaces that stay the same.
+// set takes over the keyspaces of the manifest. The manifest never changes a table of them: each
+// change makes another one, which shares the keyspaces that stay the same.
 func (n *names) set(keyspaces []*manifest.Keyspace) {
 	if len(n.of) == len(keyspaces) && (len(n.of) == 0 || &n.of[0] == &keyspaces[0]) {
 		return

@@ -302,11 +302,11 @@ func (m *Merging) refill() {
 // other versions of the key. For fewer, walking is cheaper.
 const versionsMin = BatchSize / 2
 
-// passVersions moves the source of c to the next key if its batch, which is used up, has only
-// versions of one key, and one of them decides what the key shows. A key may have very many
-// versions in a memtable.
+// passVersions moves the source of c to the next key. It does so if the batch of c, which is used
+// up, has only versions of one key, and one of them decides what the key shows. A memtable may
+// have very many versions of a key. Tables have few, and a seek would load their block again.
 func (m *Merging) passVersions(c *cursor) {
-	if n := c.batch.N; m.decides == 0 || n < versionsMin || c.pending || c.ended ||
+	if n := c.batch.N; m.decides == 0 || n < versionsMin || c.pending || c.grouped || c.ended ||
 		c.batch.Entries[n-1].Seq > m.decides || !same(c.batch.Entries[0].Key, c.lastKey()) {
 		return
 	}

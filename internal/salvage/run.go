@@ -485,7 +485,11 @@ func (s *salvager) copyGroup(out *output, group []head, inTable *bool) (err erro
 		if h.rank == ofLog && flushed && h.Meta.Kind.Partial() && !s.known {
 			return err // the copy in the table may have joined it with older versions
 		}
-		if err = s.copyEntry(out, h.entry); err == nil || s.values.failed(err) {
+		err = s.copyEntry(out, h.entry)
+		if err == nil && h.rank == ofLog && flushed && !s.known {
+			s.noteOnce("some values came from the log, because their value files are damaged; no compaction filter has seen them")
+		}
+		if err == nil || s.values.failed(err) {
 			return err
 		}
 	}

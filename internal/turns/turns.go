@@ -31,7 +31,7 @@ const (
 	// claimsMax is the number of claims that a place has. One more makes it claim
 	// everything between them.
 	claimsMax = 4
-	// nearMax is the number of places before one from which on it looks rarely.
+	// nearMax is the number of places before one with which it still looks often.
 	nearMax = 16
 	// lookMax is the number of places that Meets looks at, and that beforeLocked counts.
 	lookMax = 64
@@ -214,9 +214,10 @@ func (p *Place) overlaps(o *Place) bool {
 	return false
 }
 
-// leftLocked returns for how long another place waits for p at least, with ahead places
-// before it. If those are many, and p waits as well, they all come first. So of thousands of
-// places, few look at the line at a time. The caller holds mu.
+// leftLocked returns for how long another place waits for p at least. ahead is how many places
+// come before the other one, p included. If p does not run and they are many, the other one
+// waits for all of them. So of thousands of places, few look at the line at a time. The caller
+// holds mu.
 func (p *Place) leftLocked(ahead int) time.Duration {
 	patience := min(max(patienceMin, patiencePart*p.longest), patienceMax)
 	switch {

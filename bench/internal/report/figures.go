@@ -33,7 +33,7 @@ const figureLosses = 5
 func Figures(out io.Writer, rec *comparison.Record, details string) error {
 	w := bufio.NewWriter(out)
 	m := rec.Settings.Machine
-	fmt.Fprintf(w, "The [comparison](%s) of %s on %d processors, beside the best of the other stores in each row. %s\n\n",
+	fmt.Fprintf(w, "From the [comparison](%s) of %s on %d processors, beside the best of the other stores in each row. %s `cd bench && make compare` repeats it.\n\n",
 		details, rec.Settings.Began.Format("2006-01-02"), m.Processors, scoreText(rec))
 	if repeatsOf(rec) < interval.SamplesMin {
 		fmt.Fprintf(w, "%s\n\n", fewRepeats[repeatsOf(rec) == 1])

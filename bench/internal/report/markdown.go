@@ -54,7 +54,7 @@ func headline(rec *comparison.Record) string {
 	if m.Revision != "" {
 		text += fmt.Sprintf(" stoat at %s.", revisions(append([]string{m.Revision}, rec.LaterRevisions...)))
 	}
-	text += " " + scoreText(rec)
+	text += " " + scoreText(rec) + skippedText(rec)
 	if pace := rec.Settings.Pace; pace.Phase > 0 && (pace.Phase < workload.PhaseMin || repeatsOf(rec) < interval.SamplesMin) {
 		text += fmt.Sprintf(" This is a first impression, which decides nothing: phases last %v. A full run has %d repeats and phases of %v.", pace.Phase, interval.SamplesMin, workload.PhaseMin)
 	}
@@ -73,11 +73,16 @@ func memoryText(memory string) string {
 	return fmt.Sprintf("%.1f GiB", kib/(1<<20))
 }
 
-// scoreText says how many targets are met, and how many pairs were skipped.
+// scoreText says how many targets are met.
 func scoreText(rec *comparison.Record) string {
 	count := score(rec)
-	text := fmt.Sprintf("Of %d targets, %d are met, %d missed, %d undecided and %d skipped.",
+	return fmt.Sprintf("Of %d targets, which were set before the runs, %d are met, %d missed, %d undecided and %d skipped. Undecided means that the runs differ too much, or are too few.",
 		count[Met]+count[Missed]+count[Undecided]+count[Skipped], count[Met], count[Missed], count[Undecided], count[Skipped])
+}
+
+// skippedText says how many pairs of a store and a workload were skipped, and how many jobs of
+// peers ran in one repeat only.
+func skippedText(rec *comparison.Record) (text string) {
 	if skipped, all := skippedPairs(rec); skipped > 0 {
 		text += fmt.Sprintf(" %d of %d pairs of a store and a workload were skipped.", skipped, all)
 	}

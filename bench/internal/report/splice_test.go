@@ -59,7 +59,7 @@ func TestFigures_HaveTheWorstLossesAndSayWhatOneRunDecides(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"before\n<!-- figures: begin -->\n\nThe [comparison](b.md)", "<!-- figures: end -->\nafter\n",
+		"before\n<!-- figures: begin -->\n\nFrom the [comparison](b.md)", "<!-- figures: end -->\nafter\n",
 		"| 128 B × 2 M: get, 1 goroutine, ns (63 % hits) | 500 | lmdb 1,000 |\n",
 		"| **loses:** 1 KiB × 1 M: open after clean close, ms | 3.00 | lmdb 1.00 |\n",
 		"| **loses:** 1 KiB × 1 M: close, ms | 6.00 | lmdb 2.00 |\n",
