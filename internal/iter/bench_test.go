@@ -57,6 +57,21 @@ func BenchmarkVisible(b *testing.B) {
 	}
 }
 
+// BenchmarkVisibleHotKey passes a key with very many versions, as a counter has before a flush.
+func BenchmarkVisibleHotKey(b *testing.B) {
+	set := base.Meta{Kind: base.KindSet}
+	entries := []base.Entry{{Key: []byte("a"), Seq: 1, Meta: set}, {Key: []byte("z"), Seq: 1, Meta: set}}
+	for seq := range base.SeqNum(100_000) {
+		entries = append(entries, base.Entry{Key: []byte("hot"), Seq: 1 + seq, Meta: set})
+	}
+	var v Visible
+	v.Init([]Input{{Source: newSliceSource(entries, false, false)}}, false, nil, nil, Snapshot{At: base.SeqNumMax})
+	for b.Loop() {
+		for ok := v.Seek(nil); ok; ok = v.Next() {
+		}
+	}
+}
+
 // BenchmarkVisibleVersions shows all versions, as a compaction reads them.
 func BenchmarkVisibleVersions(b *testing.B) {
 	entries := benchEntries(100_000, base.Meta{Kind: base.KindSet})
