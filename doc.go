@@ -65,8 +65,8 @@
 // # Keyspaces
 //
 // A keyspace is what bbolt calls a bucket, and RocksDB a column family. A database has a
-// default keyspace, and up to 65,535 others that have names. A key of one keyspace is unrelated to an equal key of another. DB.Keyspace opens or creates a
-// keyspace. Txn.In returns the same transaction in a keyspace, so one transaction may read
+// default keyspace, and up to 65,535 others that have names. A key of one keyspace is
+// unrelated to an equal key of another. DB.Keyspace opens or creates a keyspace. Txn.In returns the same transaction in a keyspace, so one transaction may read
 // and write many, and commits to all or to none:
 //
 //	users, err := db.Keyspace("users", nil)
@@ -168,7 +168,7 @@
 // not change them. A value is valid until the transaction ends, the key of an
 // iterator until the iterator moves. GetCopy, Item.KeyCopy and Item.ValueCopy
 // return bytes that the caller owns. After their time, borrowed bytes may hold other data,
-// or reading them may end the process with a fault. Writing to them may always do so.
+// or a read of them may end the process with a fault. A write to them may do so at any time.
 //
 // With the build tag "invariants", the database overwrites borrowed bytes when
 // their time is over. A slice that the caller kept too long then fails tests.

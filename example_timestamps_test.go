@@ -35,7 +35,7 @@ func ExampleTxn_At() {
 			case err != nil && !errors.Is(err, stoat.ErrNotFound):
 				return err
 			}
-			return after.Set([]byte("alice"), fmt.Appendf(old, "%s; ", value))
+			return after.Set([]byte("alice"), fmt.Appendf(old, "[%s]", value))
 		})
 	}
 	fmt.Println(set(10, 20, "at 20"))
@@ -58,9 +58,9 @@ func ExampleTxn_At() {
 	// <nil>
 	// <nil>
 	// 4:  stoat: key not found
-	// 10: at 5, late;  <nil>
-	// 20: at 20;  <nil>
-	// 30: at 20; at 30;  <nil>
+	// 10: [at 5, late] <nil>
+	// 20: [at 20] <nil>
+	// 30: [at 20][at 30] <nil>
 }
 
 // A layer lets the database drop what none of its readers can ask for.

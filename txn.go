@@ -226,7 +226,8 @@ func WithDurability(d Durability) CommitOption { return CommitOption{durability:
 //
 // Updates that conflicted over the same keys take turns, in the order in which they came.
 // Each waits for at most a second for the one before it. Other writers of the keys
-// do not wait, and can make every run fail. After several conflicts, an update also pauses for up to 50 milliseconds.
+// do not wait, and can make every run fail. After several conflicts, an update also pauses
+// for up to 50 milliseconds.
 //
 // A function may read commits that are not on the device yet, and that no other
 // transaction sees. Update returns once those commits are as durable as their callers

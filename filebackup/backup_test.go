@@ -42,23 +42,32 @@ func TestBackup_MakesItsDirectoryAgainAfterAnotherBackupRemovedIt(t *testing.T) 
 	}
 }
 
+// backedUpAgain makes a backup in which a sync of names fails, the one with the number nth, and then
+// another one, which must survive a power cut. It reports false if there are not so many syncs.
+func backedUpAgain(t *testing.T, db Database, disk *memfs.FS, o Options, nth int64) bool {
+	t.Helper()
+	faults := faultfs.New(disk)
+	fault := faults.Add(faultfs.Rule{Op: vfs.OpSyncDir, Nth: nth, Sync: vfs.SyncDropped})
+	_, failed := Backup(t.Context(), db, Dir(faults, "/store"), o)
+	if fault.Fired() == 0 {
+		return false
+	}
+	r, err := Backup(t.Context(), db, Dir(disk, "/store"), o)
+	must(t, err)
+	if _, err := Verify(t.Context(), Dir(disk.Crash(memfs.KeepNone, nil), "/store"), r.ID); err != nil {
+		t.Errorf("after sync %d of names failed with %v: %v", nth, failed, err)
+	}
+	return true
+}
+
 // The system may take names for durable whose sync has failed.
 func TestBackup_AfterAFailedSyncOfNamesTheNextOneSurvivesAPowerCut(t *testing.T) {
 	t.Parallel()
 	for nth := int64(1); ; nth++ {
 		db, o, _ := newFake()
 		disk := memfs.New()
-		faults := faultfs.New(disk)
-		fault := faults.Add(faultfs.Rule{Op: vfs.OpSyncDir, Nth: nth, Sync: vfs.SyncDropped})
-		_, failed := Backup(t.Context(), db, Dir(faults, "/store"), o)
-		if fault.Fired() == 0 {
+		if !backedUpAgain(t, db, disk, o, nth) {
 			break
-		}
-		r, err := Backup(t.Context(), db, Dir(disk, "/store"), o)
-		must(t, err)
-		left := Dir(disk.Crash(memfs.KeepNone, nil), "/store")
-		if _, err := Verify(t.Context(), left, r.ID); err != nil {
-			t.Errorf("after sync %d of names failed with %v: %v", nth, failed, err)
 		}
 		if p, err := Prune(t.Context(), Dir(disk, "/store"), 1); err != nil || p.Files != 0 || p.Busy {
 			t.Errorf("after sync %d of names failed, Prune reports %+v: %v", nth, p, err)
@@ -229,16 +238,8 @@ func TestBackup_ThatReplacesAnObjectSurvivesAPowerCutAfterAFailedSyncOfNames(t *
 		must(t, Dir(disk, "/store").Put(t.Context(), objectOf(t, Dir(disk, "/store"), first.ID, "000001.table"),
 			sectionOf(flipped(db.files["000001.table"]))))
 		o.Verify = true
-		faults := faultfs.New(disk)
-		fault := faults.Add(faultfs.Rule{Op: vfs.OpSyncDir, Nth: nth, Sync: vfs.SyncDropped})
-		_, failed := Backup(t.Context(), db, Dir(faults, "/store"), o)
-		if fault.Fired() == 0 {
+		if !backedUpAgain(t, db, disk, o, nth) {
 			break
-		}
-		r, err := Backup(t.Context(), db, Dir(disk, "/store"), o)
-		must(t, err)
-		if _, err := Verify(t.Context(), Dir(disk.Crash(memfs.KeepNone, nil), "/store"), r.ID); err != nil {
-			t.Errorf("after sync %d of names failed with %v: %v", nth, failed, err)
 		}
 	}
 }

@@ -17,7 +17,7 @@ const complaintsMax = 100
 // Verify reads every byte of a backup, and compares it with its checksums. An empty id is
 // that of the newest backup. The error names each damaged or missing file, and is
 // stoat.ErrCorrupt. Verify needs no space and changes nothing. A Backup with Options.Verify
-// replaces damaged files that the database still has. Restore refuses backups with others.
+// replaces damaged files that the database still has. Restore refuses a backup with other ones.
 //
 // It does not look into the files. DB.Check of a restored database does.
 func Verify(ctx context.Context, store Store, id string) (Info, error) {

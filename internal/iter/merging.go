@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/mutant"
 )
 
 // A ref refers to an entry in the batch of a cursor. Its high bits are the
@@ -306,8 +307,11 @@ const versionsMin = BatchSize / 2
 // up, has only versions of one key, and one of them decides what the key shows. A memtable may
 // have very many versions of a key. Tables have few, and a seek would load their block again.
 func (m *Merging) passVersions(c *cursor) {
-	if n := c.batch.N; m.decides == 0 || n < versionsMin || c.pending || c.grouped || c.ended ||
-		c.batch.Entries[n-1].Seq > m.decides || !same(c.batch.Entries[0].Key, c.lastKey()) {
+	n := c.batch.N
+	if m.decides == 0 || n < versionsMin || c.pending || c.grouped || c.ended || !same(c.batch.Entries[0].Key, c.lastKey()) {
+		return
+	}
+	if c.batch.Entries[n-1].Seq > m.decides && !mutant.On(mutant.PassUndecided) {
 		return
 	}
 	m.behind = append(append(m.behind[:0], c.lastKey()...), 0)

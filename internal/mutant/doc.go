@@ -294,6 +294,8 @@ const (
 	AheadStale Name = "ahead-stale"
 	// PlainVersions: an iterator shows all versions of a key that a batch holds.
 	PlainVersions Name = "plain-versions"
+	// PassUndecided: an iterator passes all versions of a key before one of them is visible.
+	PassUndecided Name = "pass-undecided"
 	// PlainRounds: an iterator shows an older version of the last key of the batch before.
 	PlainRounds Name = "plain-rounds"
 	// PlainExpiring: an iterator shows tombstones and values that may have expired.
@@ -303,6 +305,8 @@ const (
 	StreamBorderTwice Name = "stream-border-twice"
 	// StreamBeforeDeletion: a stream shows the value before a deletion of the key.
 	StreamBeforeDeletion Name = "stream-before-deletion"
+	// StreamSinceSkips: a stream of what is new leaves out the oldest new version.
+	StreamSinceSkips Name = "stream-since-skips"
 	// StreamUnordered: an ordered stream delivers its ranges as they come.
 	StreamUnordered Name = "stream-unordered"
 	// EstimateTablesOnly: the estimate of a range leaves memtables out.
@@ -461,8 +465,8 @@ var Names = []Name{
 	LargeTrades, WriteBack, ForgetSnapshots, FlushUnpublished, CollectHeld, EarlyDiscard,
 	GapHidesLater, GapTooNew, GapTooEarly, GapOfOwn, GapGrowsOver, GapPassesNewer,
 	IngestOldVersion, IngestUnseen, IngestLosesTable, IngestUnflushed, BulkKeepsFirst, ManySwaps, RelayLosesLast, RelayLosesError, RelayBorrows,
-	HintTrusted, AheadStale, PlainVersions, PlainRounds, PlainExpiring,
-	StreamBorderTwice, StreamBeforeDeletion, StreamUnordered, EstimateTablesOnly, EstimateFirstLevel, SplitRepeats,
+	HintTrusted, AheadStale, PlainVersions, PassUndecided, PlainRounds, PlainExpiring,
+	StreamBorderTwice, StreamBeforeDeletion, StreamSinceSkips, StreamUnordered, EstimateTablesOnly, EstimateFirstLevel, SplitRepeats,
 	SequenceBuffered, SequenceReturnsOld,
 	FrameNonce, PageNonce, PagePosition, PlainPage, SameFileKey, ContinueSealed, KeepDataKey, KeepMasterKey,
 	KeepLogKey, RotateForgetsKeys,

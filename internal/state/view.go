@@ -85,6 +85,15 @@ func (v View) WithoutOldest(n int) View {
 	return v
 }
 
+// MemtablesSince returns the memtables without the oldest ones that have nothing newer than since.
+func (v *View) MemtablesSince(since base.SeqNum) []*memtable.Table {
+	n := len(v.Memtables)
+	for n > 0 && v.Memtables[n-1].LastSeq() <= since {
+		n--
+	}
+	return v.Memtables[:n]
+}
+
 // A Fill is how full the memory for memtables is.
 type Fill struct {
 	Waiting      int   // the number of memtables that wait to be flushed

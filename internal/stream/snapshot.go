@@ -112,10 +112,10 @@ func (s Snapshot) scan(r Range, since base.SeqNum, o scanOptions) (*Scan, error)
 	}
 	memtables, least := s.View.Memtables, base.SeqNum(0)
 	if o.newer {
-		least = since
-		for n := len(memtables); n > 0 && memtables[n-1].LastSeq() <= since; n-- { // the oldest
-			memtables = memtables[:n-1]
+		if least = since; mutant.On(mutant.StreamSinceSkips) {
+			least++
 		}
+		memtables = s.View.MemtablesSince(least)
 	}
 	c.levels.Init(s.View.Tree, least, table.IterOptions{KeysOnly: o.keysOnly, Arena: &c.arena})
 	c.sources = make([]memtable.Iter, len(memtables))

@@ -112,13 +112,10 @@ func (c *core) init(tx Txn, o *IterOptions) error {
 	c.skip, c.escapes = tx.skip(nil), false
 	c.ahead.Init(c.view.Tree)
 	c.setBounds(o)
-	c.memtables = c.view.Memtables
-	if c.memtables[0].Len() == 0 {
-		c.memtables = c.memtables[1:] // the snapshot does not see later writes
-	}
 	since := base.SeqNum(o.Since)
-	for n := len(c.memtables); n > 0 && c.memtables[n-1].LastSeq() <= since; n-- {
-		c.memtables = c.memtables[:n-1]
+	c.memtables = c.view.MemtablesSince(since)
+	if len(c.memtables) > 0 && c.memtables[0].Len() == 0 {
+		c.memtables = c.memtables[1:] // the snapshot does not see later writes
 	}
 	c.initLevels(since)
 	n, depth := len(c.memtables), c.levels.Len()

@@ -18,7 +18,7 @@ func (v *View) Cuts(lo, hi []byte, least base.SeqNum, size int64, yield func(key
 		}
 	}
 	v.largest(lo, hi, least).within(lo, hi, func(t *Table) bool {
-		if t.LargestSeq <= least && least > 0 {
+		if t.LargestSeq <= least {
 			return going
 		}
 		if since >= size {
@@ -64,7 +64,7 @@ func (v *View) largest(lo, hi []byte, least base.SeqNum) *level {
 	for i := range v.levels {
 		sum := int64(0)
 		v.levels[i].within(lo, hi, func(t *Table) bool {
-			if t.LargestSeq > least || least == 0 {
+			if t.LargestSeq > least {
 				sum += weight(t)
 			}
 			return true

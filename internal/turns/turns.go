@@ -33,7 +33,7 @@ const (
 	claimsMax = 4
 	// nearMax is the number of places before one with which it still looks often.
 	nearMax = 16
-	// lookMax is the number of places that Meets looks at, and that beforeLocked counts.
+	// lookMax is the number of places that Meets looks at, and that aheadLocked counts.
 	lookMax = 64
 )
 
@@ -164,15 +164,21 @@ func (p *Place) look(late *Place) (before *Place, left time.Duration) {
 	l := p.line
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before, ahead := p.beforeLocked()
+	before, at := p.beforeLocked()
 	if before != nil {
-		left = before.leftLocked(ahead)
+		left = before.leftLocked()
 	}
 	if before == nil || left <= 0 && before == late {
 		p.beginLocked()
 		return nil, 0
 	}
-	p.far = ahead > nearMax
+	// All places ahead come first, so of thousands of places few look at the line at a time.
+	p.far = false
+	if !before.running && at > nearMax {
+		if ahead := p.aheadLocked(at); ahead > nearMax {
+			p.far, left = true, left+time.Duration(ahead-1)*patienceMin
+		}
+	}
 	if !slices.Contains(before.waiters, p) {
 		before.waiters = append(before.waiters, p)
 	}
@@ -180,27 +186,32 @@ func (p *Place) look(late *Place) (before *Place, left time.Duration) {
 }
 
 // beforeLocked returns the place that p waits for: the last one before it that overlaps
-// it, or one after it that runs. ahead is the number of places before p that overlap it, but
-// lookMax at most. The caller holds mu.
-func (p *Place) beforeLocked() (before *Place, ahead int) {
+// it, or one after it that runs. at is the index of p. The caller holds mu.
+func (p *Place) beforeLocked() (before *Place, at int) {
 	places := p.line.places
-	at := slices.Index(places, p)
-	for i := at - 1; i >= 0 && ahead < lookMax; i-- {
+	at = slices.Index(places, p)
+	for i := at - 1; i >= 0; i-- {
 		if places[i].overlaps(p) {
-			if ahead++; ahead == 1 {
-				before = places[i]
-			}
+			return places[i], at
 		}
-	}
-	if ahead > 0 {
-		return before, ahead
 	}
 	for _, o := range places[at+1:] {
 		if o.running && o.overlaps(p) {
-			return o, 1
+			return o, at
 		}
 	}
-	return nil, 0
+	return nil, at
+}
+
+// aheadLocked returns the number of places before p that overlap it, but lookMax at most. at is
+// the index of p. The caller holds mu.
+func (p *Place) aheadLocked(at int) (ahead int) {
+	for i := at - 1; i >= 0 && ahead < lookMax; i-- {
+		if p.line.places[i].overlaps(p) {
+			ahead++
+		}
+	}
+	return ahead
 }
 
 func (p *Place) overlaps(o *Place) bool {
@@ -214,19 +225,13 @@ func (p *Place) overlaps(o *Place) bool {
 	return false
 }
 
-// leftLocked returns for how long another place waits for p at least. ahead is how many places
-// come before the other one, p included. If p does not run and they are many, the other one
-// waits for all of them. So of thousands of places, few look at the line at a time. The caller
-// holds mu.
-func (p *Place) leftLocked(ahead int) time.Duration {
+// leftLocked returns for how long others wait for p at least. The caller holds mu.
+func (p *Place) leftLocked() time.Duration {
 	patience := min(max(patienceMin, patiencePart*p.longest), patienceMax)
-	switch {
-	case p.running:
-		return patience - time.Since(p.began)
-	case ahead > nearMax:
-		return patience + time.Duration(ahead-1)*patienceMin
+	if !p.running {
+		return patience
 	}
-	return patience
+	return patience - time.Since(p.began)
 }
 
 func (p *Place) begin() {

@@ -400,8 +400,8 @@ func TestSalvage_ValuesThatValueFilesLostComeFromTheLog(t *testing.T) {
 		spoilValues(t, disk)
 		report, err := stoat.Salvage(t.Context(), testkit.Dir, rescued, stoat.SalvageOptions{FS: disk, IgnoreManifest: true})
 		testkit.Must(t, err)
-		if len(report.Lost) > 0 || report.Entries != uint64(20*versions) {
-			t.Errorf("%d versions of a key: %d entries, losses %v", versions, report.Entries, report.Lost)
+		if len(report.Lost) > 0 || report.Entries != uint64(20*versions) || !strings.Contains(strings.Join(report.Notes, "\n"), "came from the log") {
+			t.Errorf("%d versions of a key: %d entries, losses %v, notes %q", versions, report.Entries, report.Lost, report.Notes)
 		}
 		db, err = stoat.Open(rescued, &stoat.Options{FS: disk, MustExist: true, NumVersions: versions})
 		testkit.Must(t, err)

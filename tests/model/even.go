@@ -17,8 +17,8 @@ import (
 const evenLife = 120
 
 // An even is a life of a database whose keys have one length, and are seldom written twice
-// or deleted. The keys of many applications are like that. Iterators have shortcuts for
-// them.
+// or deleted. The keys of many applications are like that. A few keys are written very often,
+// as counters are. Iterators have shortcuts for both.
 type even struct {
 	db     *stoat.DB
 	rng    *rand.Rand
@@ -34,9 +34,11 @@ func RunEven(seed uint64) (err error) {
 	l := &even{rng: rand.New(rand.NewPCG(seed, 0xe7e7)), m: model.NewMap()}
 	l.size = []int{0, 20, 100, 700}[l.rng.IntN(4)]
 	l.again = []int{10, 100, 1000}[l.rng.IntN(3)]
-	l.db, err = stoat.Open(testkit.Dir, &stoat.Options{
-		FS: memfs.New(), MemtableSize: testkit.SmallMemtable, Durability: stoat.Buffered,
-	})
+	memtable := int64(testkit.SmallMemtable)
+	if l.rng.IntN(2) == 0 {
+		memtable *= 16 // it has all versions of a key that is often written
+	}
+	l.db, err = stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.New(), MemtableSize: memtable, Durability: stoat.Buffered})
 	if err != nil {
 		return err
 	}
@@ -58,6 +60,11 @@ func (l *even) step() error {
 	if err := l.write(); err != nil {
 		return err
 	}
+	if l.rng.IntN(40) == 0 {
+		if err := l.heat(); err != nil {
+			return err
+		}
+	}
 	switch l.rng.IntN(20) {
 	case 0, 1, 2:
 		// The reads that follow find the database in one run of tables.
@@ -66,18 +73,41 @@ func (l *even) step() error {
 		}
 		return l.look()
 	case 3, 4:
-		s, err := l.db.Snapshot(stoat.SnapshotOptions{})
-		if err != nil {
-			return err
-		}
-		if l.open = append(l.open, s); len(l.open) > 3 {
-			l.open[0].Close()
-			l.open = l.open[1:]
-		}
+		return l.snapshot()
 	case 5:
 		return l.look()
 	}
 	return nil
+}
+
+// snapshot keeps the present state.
+func (l *even) snapshot() error {
+	s, err := l.db.Snapshot(stoat.SnapshotOptions{})
+	if err != nil {
+		return err
+	}
+	if l.open = append(l.open, s); len(l.open) > 3 {
+		l.open[0].Close()
+		l.open = l.open[1:]
+	}
+	return nil
+}
+
+// heat writes one key so often that its versions fill batches, and reads it.
+func (l *even) heat() error {
+	key, seen := fmt.Sprintf("even-%06d", l.rng.IntN(1_000_000)), l.rng.IntN(100)
+	for i := range 100 {
+		l.values++
+		if err := commitAll(l.db, l.m, []model.Write{{Key: key, Version: model.Version{Value: fmt.Sprint(l.values)}}}); err != nil {
+			return err
+		}
+		if i == seen {
+			if err := l.snapshot(); err != nil {
+				return err
+			}
+		}
+	}
+	return l.look()
 }
 
 // write commits some keys.

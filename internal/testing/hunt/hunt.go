@@ -71,6 +71,7 @@ var onlyBy = map[mutant.Name]string{
 	mutant.RetrySync:         Faults,
 	mutant.SwallowFlushError: Faults,
 
+	mutant.PassUndecided: Even,
 	mutant.PlainVersions: Even,
 	mutant.PlainRounds:   Even,
 	mutant.PlainExpiring: Even,
@@ -170,6 +171,7 @@ var onlyBy = map[mutant.Name]string{
 	mutant.StreamBorderTwice:    Reads,
 	mutant.StreamBeforeDeletion: Reads,
 	mutant.StreamUnordered:      Reads,
+	mutant.StreamSinceSkips:     Reads,
 	mutant.EstimateTablesOnly:   Reads,
 	mutant.EstimateFirstLevel:   Reads,
 	mutant.SplitRepeats:         Reads,
