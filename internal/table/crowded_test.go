@@ -25,7 +25,7 @@ func (k masterKey) Current(context.Context) (string, []byte, error) { return "m"
 func (k masterKey) Key(context.Context, string) ([]byte, error)     { return k, nil }
 
 // sealedDisk returns an encrypted view of a new disk, and its keys.
-func sealedDisk(t *testing.T) (vfs.FS, *seal.Keys) {
+func sealedDisk(t testing.TB) (vfs.FS, *seal.Keys) {
 	t.Helper()
 	disk := memfs.New()
 	if err := disk.MkdirAll("/db"); err != nil {
@@ -42,7 +42,7 @@ func sealedDisk(t *testing.T) (vfs.FS, *seal.Keys) {
 const sealedPath = "/db/000001.table"
 
 // buildSealed writes a table with entries to an encrypted disk.
-func buildSealed(t *testing.T, fs vfs.FS, entries []base.Entry, opts WriterOptions) Properties {
+func buildSealed(t testing.TB, fs vfs.FS, entries []base.Entry, opts WriterOptions) Properties {
 	t.Helper()
 	file, err := fs.Create(sealedPath, vfs.CatTable)
 	if err != nil {
@@ -62,7 +62,7 @@ func buildSealed(t *testing.T, fs vfs.FS, entries []base.Entry, opts WriterOptio
 }
 
 // openSealed opens the table of buildSealed.
-func openSealed(t *testing.T, fs vfs.FS, props Properties, opts ReaderOptions) *Reader {
+func openSealed(t testing.TB, fs vfs.FS, props Properties, opts ReaderOptions) *Reader {
 	t.Helper()
 	file, err := fs.Open(sealedPath, vfs.CatTable)
 	if err != nil {
@@ -122,13 +122,19 @@ func TestCrowded_MemoryMayBecomeCrowdedAndFreeWithinOneScan(t *testing.T) {
 	}
 }
 
+// repetitive returns n entries whose values compress.
+func repetitive(n int) (entries []base.Entry) {
+	value := bytes.Repeat([]byte("value "), 20)
+	for i := range n {
+		entries = append(entries, base.Entry{Key: fmt.Appendf(nil, "key%08d", i), Seq: 9, Meta: base.Meta{Kind: base.KindSet}, Value: value})
+	}
+	return entries
+}
+
 // A block in the cache was verified before. To decrypt its stored form again would take longer
 // than to decode it.
 func TestCrowded_ACachedBlockIsNotDecryptedAgain(t *testing.T) {
-	var entries []base.Entry
-	for i := range 2000 {
-		entries = append(entries, base.Entry{Key: fmt.Appendf(nil, "key%08d", i), Seq: 9, Meta: base.Meta{Kind: base.KindSet}, Value: bytes.Repeat([]byte("value "), 20)})
-	}
+	entries := repetitive(2000)
 	fs, keys := sealedDisk(t)
 	props := buildSealed(t, fs, entries, WriterOptions{Compression: codec.S2})
 	cached := cache.New(1 << 20)
@@ -165,5 +171,36 @@ func TestCrowded_ACachedBlockIsNotDecryptedAgain(t *testing.T) {
 		if cachedGet >= get || cachedSeek >= seek {
 			t.Errorf("%q: %v and %v allocations of a get and a seek with a cache, %v and %v without", e.Key, cachedGet, cachedSeek, get, seek)
 		}
+	}
+}
+
+// BenchmarkCrowded reads random compressed values of a sealed table while nothing more may stay
+// decrypted, from the cache and without one.
+func BenchmarkCrowded(b *testing.B) {
+	entries := repetitive(5000)
+	fs, keys := sealedDisk(b)
+	props := buildSealed(b, fs, entries, WriterOptions{Compression: codec.S2})
+	keys.Memory.SetLimit(1)
+	for name, size := range map[string]int64{"cached": 4 << 20, "uncached": 0} {
+		b.Run(name, func(b *testing.B) {
+			var c *cache.Cache
+			if size > 0 {
+				c = cache.New(size)
+				defer c.Close()
+			}
+			r := openSealed(b, fs, props, ReaderOptions{Cache: c})
+			var arena codec.Arena
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				arena.Reset()
+				e := &entries[i*2903%len(entries)]
+				if _, _, _, ok, err := r.Get(e.Key, hashOf(e.Key), 10, &arena); !ok || err != nil {
+					b.Fatal(e.Key, ok, err)
+				}
+			}
+			if err := r.Close(); err != nil {
+				b.Fatal(err)
+			}
+		})
 	}
 }

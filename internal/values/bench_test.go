@@ -153,6 +153,60 @@ func benchGet(b *testing.B, r *Reader, values []stored) {
 	}
 }
 
+// BenchmarkAhead reads verified values together, in file order, and touches their ends. Records of
+// large commits and of ingests have no version.
+func BenchmarkAhead(b *testing.B) {
+	for _, size := range []int{1 << 10, 16 << 10} {
+		for _, versions := range []bool{true, false} {
+			values := benchValues(size)
+			for i := range values {
+				if !versions {
+					values[i].seq = 0
+				}
+			}
+			r := benchFile(b, values)
+			for i := range values {
+				values[i].seq = base.SeqNum(i + 1)
+			}
+			b.Run(fmt.Sprintf("%d/versions=%t", size, versions), func(b *testing.B) { benchAhead(b, r, values) })
+		}
+	}
+}
+
+func benchAhead(b *testing.B, r *Reader, values []stored) {
+	for _, s := range values { // verify
+		if _, err := r.Get(s.p, s.key, s.seq, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var a Ahead
+	sum, at := 0, 0
+	for done := 0; done < b.N; done += AheadSize {
+		group := values[at : at+AheadSize]
+		a.Begin()
+		for i := range group {
+			a.Add(r, &group[i].p, group[i].key, group[i].seq)
+		}
+		a.LoadScan(0)
+		for i := range group {
+			v, ok := a.Get(i, nil)
+			if !ok { // as an iterator does
+				var err error
+				if v, err = r.Get(group[i].p, group[i].key, group[i].seq, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+			sum += int(v[0]) + int(v[len(v)-1])
+		}
+		if at += AheadSize; at+AheadSize > len(values) {
+			at = 0
+		}
+	}
+	if sum < 0 {
+		b.Fatal("no value")
+	}
+}
+
 // BenchmarkFirstGet reads and verifies values in the page cache, in file order.
 func BenchmarkFirstGet(b *testing.B) {
 	for _, size := range []int{1 << 10, 16 << 10} {
