@@ -2,7 +2,6 @@ package commit
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"sync/atomic"
 
@@ -201,23 +200,4 @@ func (h *History) raiseDurable(seq base.SeqNum) {
 			return
 		}
 	}
-}
-
-// keptBytes returns the size of the segments before those with commits after flushed, and
-// of the value files that their commits wrote, in bytes.
-func (h *History) keptBytes(flushed base.SeqNum) (bytes int64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	segment := uint64(math.MaxUint64)
-	for i, s := range h.stretches {
-		if s.last > flushed {
-			break
-		}
-		bytes += s.apart
-		if s.ref.Number != segment && (i+1 == len(h.stretches) || h.stretches[i+1].ref.Number != s.ref.Number) {
-			bytes += s.size
-		}
-		segment = s.ref.Number
-	}
-	return bytes
 }

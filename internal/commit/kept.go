@@ -19,7 +19,7 @@ const spansKept = 256
 // retention returns how many bytes of the log are kept for feeds, although recovery does
 // not need them.
 func (c *Committer) retention() int64 {
-	if c.o.Space.Low() {
+	if c.o.Space.Scarce() {
 		return 0
 	}
 	bytes := c.o.Settings(0).ChangeRetention
@@ -31,21 +31,22 @@ func (c *Committer) retention() int64 {
 
 // KeepLog returns the spans that the manifest must list when recovery needs nothing of
 // the log before the segment first. From now on, value files are no longer held for
-// commits that are not kept.
+// commits that are not kept. freed says that feeds held some of them so far.
 //
 // The caller, which is the flusher, records the spans and then calls ReleaseLog.
-func (c *Committer) KeepLog(first base.SegmentRef) []base.LogSpan {
+func (c *Committer) KeepLog(first base.SegmentRef) (spans []base.LogSpan, freed bool) {
 	oldest, from := c.History.keep(first, c.retention())
 	if mutant.On(mutant.FeedForget) {
 		oldest, from = first, base.SeqNumMax
 	}
 	state := c.store.State()
+	flushed := state.FlushedSeq + 1
+	held := min(flushed, c.Held.keptFrom())
 	if from != base.SeqNumMax {
-		// What was not held while it was in memtables may be gone.
-		from = max(from, min(state.FlushedSeq+1, c.Held.keptFrom()))
+		from = max(from, held) // what was not held while it was in memtables may be gone
 	}
 	c.Held.keepFrom(from)
-	return spansFrom(state.Spans, oldest)
+	return spansFrom(state.Spans, oldest), min(flushed, from) > held
 }
 
 // spansFrom returns spans without what is before the segment first, and at most spansKept
@@ -273,5 +274,5 @@ func (r *LogReader) Keeps(_ *state.View, seq base.SeqNum, _ []base.FileNum) (old
 	return from - 1, seq >= from || mutant.On(mutant.FeedLoseValues)
 }
 
-// KeptLogBytes returns about how many bytes of the disk are kept only for feeds.
-func (c *Committer) KeptLogBytes() int64 { return c.History.keptBytes(c.store.State().FlushedSeq) }
+// KeepsForFeeds reports whether the log and value files keep commits that are in tables.
+func (c *Committer) KeepsForFeeds() bool { return c.Held.keptFrom() <= c.store.State().FlushedSeq }

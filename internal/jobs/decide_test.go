@@ -67,16 +67,20 @@ func TestLeaving_OnlyWhatTheManifestStillNames(t *testing.T) {
 		name  string
 		first base.SegmentRef
 		spans []base.LogSpan
+		freed bool
 		want  bool
 	}{
-		{"older segments are named", now, []base.LogSpan{{First: old}}, true},
-		{"another log before it is named", now, []base.LogSpan{{First: old}, {First: now}}, true},
-		{"no log is named", now, nil, true},
-		{"the log begins there already", now, []base.LogSpan{{First: now}}, false},
-		{"the file is the same and its use another", base.SegmentRef{File: 1, Number: 3}, []base.LogSpan{{First: old}}, true},
-		{"memory holds what recovery found", base.SegmentRef{}, []base.LogSpan{{First: old}}, false},
+		{"older segments are named", now, []base.LogSpan{{First: old}}, false, true},
+		{"another log before it is named", now, []base.LogSpan{{First: old}, {First: now}}, false, true},
+		{"no log is named", now, nil, false, true},
+		{"the log begins there already", now, []base.LogSpan{{First: now}}, false, false},
+		{"the log begins there already, and value files are free", now, []base.LogSpan{{First: now}}, true, true},
+		{"the file is the same and its use another", base.SegmentRef{File: 1, Number: 3}, []base.LogSpan{{First: old}}, false, true},
+		{"memory holds what recovery found", base.SegmentRef{}, []base.LogSpan{{First: old}}, false, false},
 	} {
-		keep := func(first base.SegmentRef) []base.LogSpan { return []base.LogSpan{{First: first}} }
+		keep := func(first base.SegmentRef) ([]base.LogSpan, bool) {
+			return []base.LogSpan{{First: first}}, c.freed
+		}
 		if _, got := decideLeaving(c.first, c.spans, keep); got != c.want {
 			t.Errorf("%s: leaves the log: %t", c.name, got)
 		}

@@ -171,8 +171,8 @@ func (j *Jobs) flush(v *state.View, from int) error {
 	}
 	first := v.LogFrom[from-1]
 	if j.commits.Log() != nil && first != (base.SegmentRef{}) {
-		edit.Spans = manifest.Some(j.commits.KeepLog(first))
-		first = edit.Spans.Value[0].First
+		spans, _ := j.commits.KeepLog(first)
+		edit.Spans, first = manifest.Some(spans), spans[0].First
 	}
 	if mutant.On(mutant.FlushedTooFar) {
 		edit.FlushedSeq.Value++

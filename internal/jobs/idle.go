@@ -151,7 +151,7 @@ func (j *Jobs) idleInputs() (in idleInputs, falls, again time.Duration) {
 		least := j.flushMin()
 		in.large = active.Bytes() >= least || j.commits.HeldByActive() >= least || j.commits.NeededLogBytes() >= idleLogMin
 	}
-	in.large = in.large || j.space.Low() && j.commits.KeptLogBytes() > 0
+	in.large = in.large || in.scarce && j.commits.KeepsForFeeds()
 	in.manyRuns = j.flushesFirst() && j.store.Version().Runs() >= pausingRuns
 	return in, falls, again
 }
@@ -211,14 +211,14 @@ func (j *Jobs) trim() {
 }
 
 // decideLeaving decides whether to give up the log before the segment first. Tables hold
-// all commits of that part. spans is the log that the manifest names, and keep returns
-// what the manifest must name then.
-func decideLeaving(first base.SegmentRef, spans []base.LogSpan, keep func(first base.SegmentRef) []base.LogSpan) (kept []base.LogSpan, leave bool) {
+// all commits of that part. spans is the log that the manifest names. keep returns what the
+// manifest must name then, and whether value files became free.
+func decideLeaving(first base.SegmentRef, spans []base.LogSpan, keep func(first base.SegmentRef) ([]base.LogSpan, bool)) (kept []base.LogSpan, leave bool) {
 	if first == (base.SegmentRef{}) {
 		return nil, false // what recovery found is not in tables
 	}
-	kept = keep(first)
-	return kept, !slices.Equal(kept, spans) // or that was done before
+	kept, freed := keep(first)
+	return kept, freed || !slices.Equal(kept, spans) // or that was done before
 }
 
 // leaveLog gives up the log before the segment that Rotate moved to. There was nothing to

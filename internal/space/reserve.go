@@ -162,10 +162,6 @@ func (r *Reserve) promise(bytes int64) bool {
 // that frees space is worth its cost.
 func (r *Reserve) Scarce() bool { return r.low.Load() || r.waiting.Load() > 0 }
 
-// Low reports whether less is free than the reserve. A transaction that is larger than what is
-// free makes space scarce, and not low.
-func (r *Reserve) Low() bool { return r.low.Load() }
-
 // Lacking reports whether something waits for more room, which other programs
 // may make.
 func (r *Reserve) Lacking() bool {

@@ -600,6 +600,39 @@ func TestFeed_AFullDiskEndsTheRetention(t *testing.T) {
 	}
 }
 
+// More is free than the database keeps for deletions, and less than the writer needs.
+func TestFeed_AWriterThatWaitsForRoomGetsTheKeptLog(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	disk.SetCapacity(64 << 20)
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) {
+		o.ChangeRetention, o.MemtableSize = 1<<40, 1<<20
+	})
+	defer db.Close()
+	set := func(key, values int) error {
+		return db.Update(func(tx stoat.Txn) error {
+			for j := range values {
+				if err := tx.Set(testkit.Key(key+j), bytes.Repeat([]byte{byte(j)}, 16<<10)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	for range 200 {
+		testkit.Must(t, set(0, 16))
+	}
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	feedUpTo(t, db, feed.Options{}) // all is there
+	free, err := disk.Free("/db")
+	testkit.Must(t, err)
+	most := int(free) >> 14
+	if most > 1<<10 {
+		t.Fatalf("only %d of %d bytes are taken", 64<<20-free, 64<<20)
+	}
+	testkit.Must(t, set(1000, most))
+}
+
 // The log does not have the commit of an ingest. A feed must say so, also when the ingest
 // comes while the feed waits.
 func TestFeed_AnIngestIsNeverLeftOut(t *testing.T) {
