@@ -117,8 +117,9 @@ type Options struct {
 	// ChangeRetention is the number of bytes of the log that stay for DB.Subscribe after
 	// their commits are in tables, value files of these commits included. The log keeps
 	// them across restarts. Choose more than what is written while a consumer is away or
-	// copies the database. When the disk is nearly full, the log keeps nothing. The next
-	// Open reads what the log keeps. A negative ChangeRetention means none. Default: none.
+	// copies the database. The log gives them up when the disk is nearly full, or when a
+	// transaction has too little room and can go on with theirs. The next Open reads what
+	// the log keeps. A negative ChangeRetention means none. Default: none.
 	ChangeRetention int64
 
 	// ReadOnly opens an existing database without changing a byte on the disk. The

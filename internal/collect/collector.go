@@ -76,6 +76,7 @@ func New(o Options) *Collector {
 // Step is the step of the collector: it collects as long as there is enough
 // garbage.
 func (c *Collector) Step() (again time.Duration, err error) {
+	defer c.o.Space.Step()()
 	var known LiveSet
 	for did := false; ; did = true {
 		now, _ := c.o.Load()

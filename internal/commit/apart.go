@@ -218,7 +218,7 @@ func (c *Committer) prepare(ctx context.Context, r *Request) (err error) {
 		return nil
 	}
 	err = c.placeApart(ctx, r, r.writes.Large >= least)
-	c.o.Space.FailedBy(err)
+	c.o.Space.WriteFailed(err)
 	return err
 }
 
@@ -265,6 +265,7 @@ func (c *Committer) placeApart(ctx context.Context, r *Request, large bool) (err
 	if err = c.installApart(r, files, large); err != nil {
 		return err
 	}
+	c.took(r, r.apartBytes)
 	for _, s := range w.Streams {
 		s.Kept = true
 	}

@@ -41,7 +41,10 @@ func (c *Committer) buildGroup(g *group) {
 	for _, r := range g.members {
 		c.endPromise(r)
 	}
-	g.timeMs, g.built = c.lastMs, c.lastSeq
+	g.timeMs = c.lastMs
+	if c.log.Load() != nil { // or nothing makes durable what recovery found
+		g.built = c.lastSeq
+	}
 }
 
 // buildMember takes one member through. It applies the member first: that can
@@ -81,7 +84,7 @@ func (c *Committer) record(r *Request, timeMs uint64, refused error) error {
 		return ErrVersionsSpent
 	}
 	if err := c.reserve(r.size()); err != nil {
-		c.o.Space.FailedBy(err)
+		c.o.Space.WriteFailed(err)
 		return err
 	}
 	if w.lapse != 0 && c.store.Now() >= w.lapse { // reserve may have waited

@@ -201,3 +201,15 @@ func (h *History) raiseDurable(seq base.SeqNum) {
 		}
 	}
 }
+
+// keptBytes returns the size in bytes of the segments before those with commits after flushed.
+func (h *History) keptBytes(flushed base.SeqNum) (bytes int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := 1; i < len(h.stretches) && h.stretches[i-1].last <= flushed; i++ {
+		if s := h.stretches[i-1]; s.ref.Number != h.stretches[i].ref.Number {
+			bytes += s.size
+		}
+	}
+	return bytes
+}

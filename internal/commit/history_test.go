@@ -88,4 +88,9 @@ func TestHistory_KeepsWhatFits(t *testing.T) {
 			t.Errorf("%d bytes: from segment %d and version %d on, want %d and %d", c.bytes, oldest.Number, from, c.oldest, c.from)
 		}
 	}
+	for flushed, want := range []int64{0, 100, 200, 300, 300} {
+		if n := h.keptBytes(base.SeqNum(flushed)); n != want {
+			t.Errorf("flushed up to version %d: %d bytes are kept, want %d", flushed, n, want)
+		}
+	}
 }

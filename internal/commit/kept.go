@@ -17,9 +17,9 @@ import (
 const spansKept = 256
 
 // retention returns how many bytes of the log are kept for feeds, although recovery does
-// not need them.
+// not need them. It is 0 if a transaction lacks space, and can go on with what is kept.
 func (c *Committer) retention() int64 {
-	if c.o.Space.Scarce() {
+	if c.o.Space.Helps(c.keptBytes) {
 		return 0
 	}
 	bytes := c.o.Settings(0).ChangeRetention
@@ -127,7 +127,9 @@ func (c *Committer) ReadLog(after base.SeqNum) *LogReader {
 // Close ends the reader.
 func (r *LogReader) Close() {
 	r.rest()
-	r.c.History.feeds.Add(-1)
+	if r.c.History.feeds.Add(-1) == 0 && r.c.KeepsTooMuch() {
+		r.c.o.Flush()
+	}
 }
 
 // After returns the version of the last transaction that Next returned.
@@ -274,5 +276,20 @@ func (r *LogReader) Keeps(_ *state.View, seq base.SeqNum, _ []base.FileNum) (old
 	return from - 1, seq >= from || mutant.On(mutant.FeedLoseValues)
 }
 
-// KeepsForFeeds reports whether the log and value files keep commits that are in tables.
-func (c *Committer) KeepsForFeeds() bool { return c.Held.keptFrom() <= c.store.State().FlushedSeq }
+// KeepsTooMuch reports whether feeds keep commits that are in tables, and should not.
+func (c *Committer) KeepsTooMuch() bool {
+	return c.Held.keptFrom() <= c.store.State().FlushedSeq && c.retention() == 0
+}
+
+// keptBytes returns about how many bytes of the disk are kept only for feeds. It counts
+// segments of the log, and garbage in value files.
+func (c *Committer) keptBytes() int64 {
+	state := c.store.State()
+	bytes := c.History.keptBytes(state.FlushedSeq)
+	for _, f := range state.Version.Values {
+		if c.Held.Kept(f.Num) {
+			bytes += int64(f.Bytes - min(f.Live, f.Bytes))
+		}
+	}
+	return bytes
+}

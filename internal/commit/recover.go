@@ -18,7 +18,10 @@ import (
 // Recover replays the log into memtables and shows all of it to readers.
 func (c *Committer) Recover(state *manifest.State) (err error) {
 	r := replay{c: c, flushed: state.FlushedSeq, active: c.store.View().Memtables[0]}
-	if c.recovered, err = log.RecoverSegments(c.o.Log, state.Spans, r.enter, r.apply); err != nil {
+	c.recovered, err = log.RecoverSegments(c.o.Log, state.Spans, r.enter, r.apply)
+	slices.Reverse(r.more)
+	c.store.AddMemtables(base.SegmentRef{}, r.more...) // also after an error, to be released
+	if err != nil {
 		return err
 	}
 	if c.o.Settings(0).ChangeRetention > 0 {
@@ -35,19 +38,19 @@ func (c *Committer) Recover(state *manifest.State) (err error) {
 
 // Prove makes durable what recovery found at the end of the log, if that is needed. It
 // starts a new log with a copy of that end. On a full disk it syncs the old log, and the
-// first commit starts the new one.
+// first commit starts the new one. Until then no feed delivers that end as durable: a sync
+// that failed before may have left it in memory only.
 func (c *Committer) Prove() error {
 	if !c.recovered.Unproven() {
 		c.History.raiseDurable(c.lastSeq)
 		return nil
 	}
 	err := c.StartLog()
-	if errors.Is(err, vfs.ErrNoSpace) && c.store.EditErr() == nil {
-		c.o.Report(event.Warning{What: "no space for a log, the database can only be read", Err: err})
-		err = log.SyncTail(c.o.Log, c.recovered)
-	}
 	if err == nil {
 		c.History.raiseDurable(c.lastSeq)
+	} else if errors.Is(err, vfs.ErrNoSpace) && c.store.EditErr() == nil {
+		c.o.Report(event.Warning{What: "no space for a log, the database can only be read", Err: err})
+		err = log.SyncTail(c.o.Log, c.recovered)
 	}
 	return err
 }
@@ -57,8 +60,9 @@ func (c *Committer) Prove() error {
 type replay struct {
 	c       *Committer
 	active  *memtable.Table
-	flushed base.SeqNum // everything up to it is in tables
-	last    base.SeqNum // the last one that was replayed
+	more    []*memtable.Table // those behind the first one, which the store does not have yet
+	flushed base.SeqNum       // everything up to it is in tables
+	last    base.SeqNum       // the last one that was replayed
 
 	segment     base.SegmentRef
 	segmentSize int64
@@ -84,7 +88,7 @@ func (r *replay) apply(encoded []byte) error {
 		store.RestoreClock(h.TimeMs)
 		if h.Seq > r.flushed && r.active.Len() > 0 && r.active.Bytes()+int64(len(encoded)) > r.c.o.MemtableSize {
 			r.active = store.Memory.NewTable(r.active.Len())
-			store.AddMemtables(base.SegmentRef{}, r.active)
+			r.more = append(r.more, r.active)
 		}
 		return nil
 	}, func(key, value []byte, m base.Meta) error {

@@ -307,7 +307,11 @@ func (c *Committer) removeLocked(r *Request) bool {
 
 // endPromise ends the promise of space to a request. What it brought is in the
 // log and in a memtable, and counts as such, or it has failed.
-func (c *Committer) endPromise(r *Request) {
-	c.o.Space.Taken(r.promised)
-	r.promised = 0
+func (c *Committer) endPromise(r *Request) { c.took(r, r.promised) }
+
+// took notes that a request has that many of the promised bytes on the disk.
+func (c *Committer) took(r *Request, bytes int64) {
+	bytes = min(bytes, r.promised)
+	c.o.Space.Taken(bytes)
+	r.promised -= bytes
 }

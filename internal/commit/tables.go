@@ -75,7 +75,7 @@ func (c *Committer) commitTables(way *Passage, install func(seq base.SeqNum) err
 		if c.store.EditErr() != nil {
 			return 0, true, c.Fail(err)
 		}
-		c.o.Space.FailedBy(err)
+		c.o.Space.WriteFailed(err)
 		return 0, true, err
 	}
 	c.lastSeq = seq

@@ -197,5 +197,8 @@ func (p *picker) garbageOf(t *manifest.Table, level int) (float64, Reason) {
 
 // old reports whether tombstones in t have reached the maximum age.
 func (s Shape) old(t *manifest.Table) bool {
-	return s.NowMs >= t.CreatedMs && s.NowMs-t.CreatedMs >= s.DeletionAgeMs
+	return s.age(t) >= s.DeletionAgeMs
 }
+
+// age returns the age of t in milliseconds. After a restart t may be from a later time.
+func (s Shape) age(t *manifest.Table) uint64 { return s.AgeMs - min(s.AgeMs, t.CreatedMs) }

@@ -20,7 +20,7 @@ const (
 	// The number of keys that a range tombstone hides is unknown. It counts as if it
 	// hid everything that its table overlaps, but only after rangeWaitMs milliseconds
 	// plus the time to rewrite the slice at rangeRate. That bounds the work for many
-	// range tombstones that hide little.
+	// range tombstones that hide little. It does not wait while space is scarce.
 	rangeWaitMs = 10_000
 	rangeRate   = 16 << 10 // bytes per millisecond
 )
@@ -105,7 +105,7 @@ func (p *picker) hiddenBy(c *slice) (hidden int64, aged bool) {
 		aged = aged || p.s.old(t)
 		if t.LargestSeq <= p.s.OldestSnapshot {
 			deletions += t.Deletions
-			ranges = ranges || t.RangeDeletions > 0 && p.s.NowMs >= t.CreatedMs+waited
+			ranges = ranges || t.RangeDeletions > 0 && (p.s.Scarce || p.s.age(t) >= waited)
 		}
 	}
 	if deletions == 0 && !ranges {

@@ -14,8 +14,9 @@ func TestHidden_Level0IsMergedForWhatItsDeletionsHide(t *testing.T) {
 		name              string
 		deletions, ranges uint64 // all entries of level 0, over 1000 others
 		tables, values    uint64 // bytes of the last level, and of what it refers to
-		ageMs             uint64
-		snapshot          bool // a snapshot does not see the deletions
+		ageMs             int64
+		stoodMs           uint64 // for how long the clock has stood still
+		snapshot          bool   // a snapshot does not see the deletions
 		due               bool
 	}{
 		{name: "long values", deletions: 1000, tables: mib, values: 100 * mib, due: true},
@@ -29,16 +30,20 @@ func TestHidden_Level0IsMergedForWhatItsDeletionsHide(t *testing.T) {
 		{name: "old ones", deletions: 1, tables: 100 * mib, ageMs: 24 * 60 * 60 * 1000, due: true},
 		{name: "a new range", ranges: 1, tables: mib, values: 100 * mib},
 		{name: "a range of some seconds", ranges: 1, tables: mib, values: 100 * mib, ageMs: 11_000, due: true},
+		{name: "a range while the clock stands still", ranges: 1, tables: mib, values: 100 * mib, stoodMs: 11_000, due: true},
+		{name: "old ones while the clock stands still", deletions: 1, tables: 100 * mib, stoodMs: 24 * 60 * 60 * 1000, due: true},
+		{name: "a range of a time to come", ranges: 1, tables: mib, values: 100 * mib, ageMs: -3_600_000},
 		{name: "a range over large tables", ranges: 1, tables: 160 * mib, values: 100 * mib, ageMs: 11_000},
 		{name: "a range that waited for large tables", ranges: 1, tables: 160 * mib, values: 100 * mib, ageMs: 21_000, due: true},
 	} {
 		s := Shape{NowMs: 1 << 40, OldestSnapshot: 20}
+		s.AgeMs = s.NowMs + c.stoodMs
 		if c.snapshot {
 			s.OldestSnapshot = 9
 		}
 		v := shaped(
 			&manifest.Table{Level: 0, Run: 1, Smallest: []byte("a"), Largest: []byte("z"), Size: 10_000, LargestSeq: 10,
-				Entries: max(1, c.deletions), Deletions: c.deletions, RangeDeletions: c.ranges, CreatedMs: s.NowMs - c.ageMs},
+				Entries: max(1, c.deletions), Deletions: c.deletions, RangeDeletions: c.ranges, CreatedMs: s.NowMs - uint64(c.ageMs)},
 			&manifest.Table{Level: last, Smallest: []byte("a"), Largest: []byte("z"), Size: int64(c.tables), LargestSeq: 5,
 				Entries: 1000, Values: []manifest.ValueRef{{File: 9, Bytes: c.values}}},
 		)

@@ -231,7 +231,7 @@ func (p *Plan) finish(v *manifest.Version, s Shape) Plan {
 	}
 	r := hull(inputs)
 	p.Bottom = nothingBelow(v, p.OutputLevel, r)
-	p.CreatedMs = oldestTombstone(inputs, s.NowMs)
+	p.CreatedMs = oldestTombstone(inputs, s.AgeMs)
 	if below := p.OutputLevel + 1; p.OutputLevel > 0 && below < manifest.Levels {
 		p.Splits = grandparentSplits(within(v.Levels[below], r), s)
 	}

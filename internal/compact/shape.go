@@ -67,8 +67,13 @@ type Shape struct {
 
 	// Idle says that no foreground work needs the disk or the processors.
 	Idle bool
+	// Scarce means that the disk has too little space for some writer.
+	Scarce bool
 	// NowMs is the time in Unix milliseconds, as in Rules.
 	NowMs uint64
+	// AgeMs is the time that CreatedMs of tables is compared with. It goes on while NowMs
+	// stands still. Default: NowMs.
+	AgeMs uint64
 	// OldestSnapshot is the first of Rules.Snapshots.
 	OldestSnapshot base.SeqNum
 
@@ -157,6 +162,7 @@ func (s Shape) withDefaults() Shape {
 		s.RunsMax = 12
 	}
 	s.Versions, s.Slack = max(s.Versions, 1), max(s.Slack, 1)
+	s.AgeMs = max(s.AgeMs, s.NowMs)
 	if s.DeletionAgeMs == 0 {
 		s.DeletionAgeMs = 24 * 60 * 60 * 1000
 	}

@@ -168,7 +168,7 @@ func (w *writer) commit() (Result, error) {
 		err = w.Commits.Fail(err)
 	}
 	if err != nil {
-		w.Space.FailedBy(err)
+		w.Space.WriteFailed(err)
 		return Result{}, fmt.Errorf("ingest: %w", err)
 	}
 	made := tables.Tables

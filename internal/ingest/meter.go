@@ -42,6 +42,10 @@ func (m *meter) admit(bytes int64) error {
 		return nil
 	}
 	part := max(bytes, partBytes)
+	if beside := m.promised - partBytes; beside > 0 { // of a large value, which is on the disk
+		m.engine.Space.Taken(beside)
+		m.promised = partBytes
+	}
 	if err := m.engine.Space.Admit(m.ctx, part); err != nil {
 		return cause(m.ctx, err)
 	}

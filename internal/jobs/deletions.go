@@ -26,6 +26,8 @@ const (
 	// deletionsEvery is the least time between two looks of the flusher at what deletions
 	// hide, and so between two flushes for their sake.
 	deletionsEvery = 20 * time.Second
+	// scarceEvery is the same time while space is scarce.
+	scarceEvery = time.Second
 	// deletionsPart: beside commits, deletions must hide at least all tables and values
 	// divided by deletionsPart. With a greater number, there would be many such flushes,
 	// and merges would wait for them.
@@ -48,18 +50,22 @@ type deletionsSeen struct {
 
 // deletionsDue reports whether the deletions in the active memtable hide enough for a
 // flush. If not, it returns after how long to ask again, although nothing else happens.
-func (j *Jobs) deletionsDue(idle bool) (due bool, again time.Duration) {
+func (j *Jobs) deletionsDue(idle, scarce bool) (due bool, again time.Duration) {
 	t, look := j.store.View().Memtables[0], &j.deletions
 	count := t.Deletions()
 	if count == 0 {
 		return false, 0
 	}
 	enough, all := j.flushMin(), j.allBytes()
-	if !idle {
+	every := deletionsEvery
+	if scarce {
+		every = scarceEvery
+	}
+	if !idle && !scarce {
 		enough = max(enough, all/deletionsPart)
 	}
 	if look.table != t || look.count != count {
-		if wait := look.at + int64(deletionsEvery) - work.Now(); look.at != 0 && wait > 0 {
+		if wait := look.at + int64(every) - work.Now(); look.at != 0 && wait > 0 {
 			return false, time.Duration(wait)
 		}
 		hidden := j.hiddenBy(t, count, max(enough, all/deletionsPart))

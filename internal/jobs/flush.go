@@ -43,12 +43,14 @@ const (
 // FlushStep is the step of the flusher: it flushes what waits. In a pause it first
 // marks the end of the log, which costs a write.
 func (j *Jobs) FlushStep() (time.Duration, error) {
+	defer j.space.Step()()
 	if now, _ := j.o.Activity.Load(); now != work.Busy {
 		j.commits.Mark()
 	}
 	for {
 		due, err := j.FlushNext()
 		if err != nil {
+			j.space.WriteFailed(err)
 			j.space.Rests(space.Flushes)
 			if errors.Is(err, vfs.ErrNoSpace) && j.store.EditErr() == nil {
 				j.easeFlush()
@@ -193,6 +195,9 @@ func (j *Jobs) flush(v *state.View, from int) error {
 	if edit.Spans.Set {
 		j.commits.ReleaseLog(first.Number)
 	}
+	if j.space.Scarce() {
+		j.commits.TrimLog()
+	}
 	j.o.Compact()
 	j.o.Collect() // files that only the memtables referred to
 	return nil
@@ -284,7 +289,7 @@ func (j *Jobs) flushJob(memtables []*memtable.Table) (compact.Job, compact.Flush
 	}
 	job.Rules.Above = j.partialAbove(nil)
 	job.Deletions = retainedDeletions(memtables, job.Rules.Snapshots)
-	job.Level, job.Run, job.CreatedMs = 0, version.NextRun(), j.store.Now()
+	job.Level, job.Run, job.CreatedMs = 0, version.NextRun(), j.store.Now()+j.store.StoodMs()
 	job.Filter = filter.NewBuilder(uint64(entriesOf(memtables)))
 	job.Codec = j.codecs(0)
 	cuts := compact.CutsOfFlush(version, j.Shape(work.Busy, j.store.Horizon()), dataOf(memtables))

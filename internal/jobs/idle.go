@@ -55,7 +55,7 @@ type idleInputs struct {
 	empty      bool // the active memtable is empty
 	deletions  bool // its deletions hide enough
 	trickle    bool // hardly anything is added to what it holds
-	large      bool // it, or the log, is large enough for a flush in idleness
+	large      bool // it, or the log, is large enough for a flush in idleness, or to be given up
 	manyRuns   bool // a merge of level 0 in a pause is due, and should come after a flush
 	mergesRest bool // merges found nothing to do while space is scarce
 }
@@ -145,13 +145,13 @@ func (j *Jobs) idleInputs() (in idleInputs, falls, again time.Duration) {
 	active, l := j.store.View().Memtables[0], j.commits.Log()
 	in = idleInputs{scarce: j.space.Scarce(), log: l != nil, empty: active.Len() == 0, mergesRest: j.space.Resting(space.Merges)}
 	in.load, falls = j.o.Activity.Load()
-	in.deletions, again = j.deletionsDue(in.load == work.Idle || in.scarce)
+	in.deletions, again = j.deletionsDue(in.load == work.Idle, in.scarce)
 	if l != nil {
 		in.trickle = in.load != work.Idle && j.trickles(active)
 		least := j.flushMin()
 		in.large = active.Bytes() >= least || j.commits.HeldByActive() >= least || j.commits.NeededLogBytes() >= idleLogMin
 	}
-	in.large = in.large || in.scarce && j.commits.KeepsForFeeds()
+	in.large = in.large || j.commits.KeepsTooMuch()
 	in.manyRuns = j.flushesFirst() && j.store.Version().Runs() >= pausingRuns
 	return in, falls, again
 }

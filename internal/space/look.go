@@ -76,6 +76,21 @@ func (r *Reserve) FailedBy(err error) {
 	}
 }
 
+// WriteFailed notes the error of a write that a caller waits for, or of a flush. If the disk
+// had no space although the system reports some, jobs free what they can.
+func (r *Reserve) WriteFailed(err error) {
+	if !errors.Is(err, vfs.ErrNoSpace) {
+		return
+	}
+	if r.Look(); r.low.Load() {
+		return
+	}
+	was := r.full()
+	if r.fullAt.Store(work.Now()); !was {
+		r.wakeAll()
+	}
+}
+
 // FlushFailed notes the error of a flush that no caller waits for.
 func (r *Reserve) FlushFailed(err error) {
 	if errors.Is(err, vfs.ErrNoSpace) {

@@ -3,6 +3,7 @@ package space
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,9 @@ const (
 	// yieldBelow: delete-only commits yield to background jobs while free space is
 	// below yieldBelow times the flush reserve.
 	yieldBelow = 2
+	// fullFor is how long space is scarce after a write that found none, although the
+	// system reports enough. So it is with quotas.
+	fullFor = 10 * time.Second
 	// freeMax is a number of bytes that is greater than any disk.
 	freeMax = 1 << 60
 	// BlockSize is the unit in which files take space, in bytes.
@@ -53,10 +57,13 @@ type Reserve struct {
 	// left is how many bytes may be promised before the next look, and promised how
 	// many were promised and not taken yet.
 	left, promised atomic.Int64
-	waiting        atomic.Int64 // how many transactions wait for room
-	refused        atomic.Int64 // how many were refused
+	refused        atomic.Int64 // how many transactions were refused
+	fullAt         atomic.Int64 // when a write found no space, of work.Now, and 0 if none has
 
 	looking lock.Mutex[lock.Looking] // held to look, and to promise what the look found
+	wanted  []int64                  // bytes of each transaction that waits for room; guarded by looking
+	waiting atomic.Int64             // the length of wanted
+	least   atomic.Int64             // the least of wanted, 0 if it is empty
 	// What the last look found; written under looking.
 	free, reserve, first atomic.Int64
 	low                  atomic.Bool
@@ -68,6 +75,7 @@ type Reserve struct {
 	// no caller waited for, 0 if none has.
 	shortFlush atomic.Int64
 	resting    atomic.Uint32 // the kinds of jobs that found nothing to do since the last edit
+	steps      atomic.Int32  // of jobs under way
 }
 
 // A Need is how many bytes the next jobs write before they free any.
@@ -109,17 +117,18 @@ func (r *Reserve) Admit(ctx context.Context, bytes int64) error {
 	if r.promise(bytes) {
 		return nil
 	}
-	if r.waiting.Add(1) == 1 {
-		r.wakeAll()
-	}
-	defer r.waiting.Add(-1)
-	for until := work.Now() + int64(waitMax); r.working() && work.Now() < until; {
+	r.beginWait(bytes)
+	defer r.endWait(bytes)
+	for until := work.Now() + int64(waitMax); r.promising() && work.Now() < until; {
 		if err := r.o.Group.Sleep(ctx, waitEvery); err != nil {
 			return err
 		}
 		if r.promise(bytes) {
 			return nil
 		}
+	}
+	if r.promise(bytes) { // what a job has freed in its last step
+		return nil
 	}
 	r.refused.Add(1)
 	return fmt.Errorf("the disk has %d bytes free and keeps %d for deletions; this write may need %d: %w",
@@ -158,9 +167,53 @@ func (r *Reserve) promise(bytes int64) bool {
 	return true
 }
 
+// beginWait notes that a transaction waits for that many bytes, and wakes the workers.
+func (r *Reserve) beginWait(bytes int64) {
+	r.looking.Lock()
+	r.wanted = append(r.wanted, bytes)
+	r.noteWaiting()
+	r.looking.Unlock()
+	r.wakeAll()
+}
+
+// endWait ends a wait for that many bytes.
+func (r *Reserve) endWait(bytes int64) {
+	r.looking.Lock()
+	defer r.looking.Unlock()
+	i := slices.Index(r.wanted, bytes)
+	r.wanted = slices.Delete(r.wanted, i, i+1)
+	r.noteWaiting()
+}
+
+// noteWaiting counts the transactions that wait. The caller holds looking.
+func (r *Reserve) noteWaiting() {
+	least := int64(0)
+	if len(r.wanted) > 0 {
+		least = slices.Min(r.wanted)
+	}
+	r.least.Store(least)
+	r.waiting.Store(int64(len(r.wanted)))
+}
+
 // Scarce reports whether there is less room than some transaction needs. Then every job
 // that frees space is worth its cost.
-func (r *Reserve) Scarce() bool { return r.low.Load() || r.waiting.Load() > 0 }
+func (r *Reserve) Scarce() bool { return r.low.Load() || r.waiting.Load() > 0 || r.full() }
+
+// full reports whether a write has found no space lately, although the system reports enough.
+func (r *Reserve) full() bool {
+	at := r.fullAt.Load()
+	return at != 0 && work.Now()-at < int64(fullFor)
+}
+
+// Helps reports whether a transaction that cannot go on could, if as many bytes became free
+// as freed returns. Promises to other transactions do not count, because they end soon.
+func (r *Reserve) Helps(freed func() int64) bool {
+	if r.low.Load() || r.full() {
+		return true
+	}
+	lacks := r.least.Load() - r.Spare()
+	return r.waiting.Load() > 0 && lacks > 0 && freed() >= lacks
+}
 
 // Lacking reports whether something waits for more room, which other programs
 // may make.
@@ -169,7 +222,22 @@ func (r *Reserve) Lacking() bool {
 }
 
 // working reports whether background jobs may still free space.
-func (r *Reserve) working() bool { return Job(r.resting.Load()) != allJobs && r.o.Group.Works() }
+func (r *Reserve) working() bool {
+	return (Job(r.resting.Load()) != allJobs || r.steps.Load() > 0) && r.o.Group.Works()
+}
+
+// promising reports whether background jobs may still free space, or transactions may take
+// less than was promised to them.
+func (r *Reserve) promising() bool {
+	return r.working() || r.promised.Load() > 0 && r.o.Group.Works()
+}
+
+// Step notes that a job looks for something to do, and returns a function that ends that. A
+// job that rested may do it again.
+func (r *Reserve) Step() (end func()) {
+	r.steps.Add(1)
+	return func() { r.steps.Add(-1) }
+}
 
 // Rests notes that a kind of job has found nothing to do, or has failed.
 func (r *Reserve) Rests(job Job) {

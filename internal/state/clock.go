@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"math"
 	"sync/atomic"
+	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/lock"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/work"
 )
 
 // A clock is the time of the database, in milliseconds of Unix time. It is the
@@ -20,7 +22,9 @@ import (
 type clock struct {
 	high  atomic.Uint64 // the highest time seen, and clockStopped
 	kept  atomic.Uint64 // the highest durable time
-	retry atomic.Uint64 // after a failure, the time of the next try to make one durable
+	retry atomic.Int64  // after a failure, when to try again to make one durable, by work.Now
+	// lead is the most by which the time has been ahead of work.Now, in milliseconds.
+	lead atomic.Int64
 
 	saving lock.Mutex[lock.Saving] // held to write a time to the manifest, so that they rise
 }
@@ -35,9 +39,9 @@ const (
 	// the remaining room is for edits that free space: if such an edit finds no room, it
 	// ends all commits.
 	saveFree = 4 << 20
-	// saveRetryMs is the time in milliseconds between a failure to save the time and
-	// the next try.
-	saveRetryMs = 1000
+	// saveRetry is the time between a failure to save the time and the next try. The
+	// clock of the database may stand still meanwhile.
+	saveRetry = time.Second
 )
 
 // now returns the time.
@@ -75,6 +79,27 @@ func (c *clock) keep(ms uint64) {
 // Now returns the time by which expiry is judged. It never goes back.
 func (s *Store) Now() uint64 { return s.clock.now(s.o.Clock) }
 
+// StoodMs returns for how many milliseconds the clock has stood still while real time went
+// on. Added to the time, it tells the age of tables. It does not fall while the clock stands.
+func (s *Store) StoodMs() uint64 {
+	c := &s.clock
+	now := c.ahead()
+	for {
+		lead := c.lead.Load()
+		if now <= lead {
+			return uint64(lead - now)
+		}
+		if c.lead.CompareAndSwap(lead, now) {
+			return 0
+		}
+	}
+}
+
+// ahead returns by how many milliseconds the time is ahead of work.Now.
+func (c *clock) ahead() int64 {
+	return int64(c.highest()) - work.Now()/int64(time.Millisecond)
+}
+
 // StopClock makes the clock stand still for good.
 func (s *Store) StopClock() { s.clock.high.Or(clockStopped) }
 
@@ -105,30 +130,35 @@ func (s *Store) recordLocked(edit manifest.Edit) error {
 	return err
 }
 
+// failed reports whether a failure to save the time is too recent for another try.
+func (c *clock) failed() bool {
+	retry := c.retry.Load()
+	return retry != 0 && work.Now() < retry
+}
+
 // KeepExpired makes durable that a time has come at which a value expired, before
 // a reader reports that. On a full or failed disk readers go on without it. A
 // read-only database writes nothing.
 func (s *Store) KeepExpired(at uint64) {
 	c := &s.clock
-	if at <= c.kept.Load() || c.highest() < c.retry.Load() {
+	if at <= c.kept.Load() || c.failed() {
 		return
 	}
 	c.saving.Lock()
 	defer c.saving.Unlock()
-	high := c.highest()
 	switch {
-	case at <= c.kept.Load() || high < c.retry.Load():
+	case at <= c.kept.Load() || c.failed():
 		return
 	case s.o.ReadOnly || s.manifest.Err() != nil:
-		c.retry.Store(math.MaxUint64)
+		c.retry.Store(math.MaxInt64)
 		return
 	}
 	if free, err := s.o.FS.Free(s.o.Dir); err == nil && free < saveFree {
-		c.retry.Store(high + saveRetryMs)
+		c.retry.Store(work.Now() + int64(saveRetry))
 		return
 	}
 	if err := s.recordLocked(manifest.Edit{}); err != nil {
-		c.retry.Store(high + saveRetryMs)
+		c.retry.Store(work.Now() + int64(saveRetry))
 		if s.manifest.Err() != nil && !s.closed.Load() {
 			s.hooks.Failed(fmt.Errorf("keep the time: %w", err))
 		}

@@ -15,11 +15,15 @@ import (
 type Memory struct {
 	system          offHeap
 	tables, pending *memtable.Pool
+	tableChunk      int // what a memtable starts with, in bytes
 }
 
 const (
-	// tableChunk is the memory that a memtable starts with, in bytes.
-	tableChunk = 64 << 10
+	// A memtable starts with 1/tablePart of its size, from tableChunkMin to tableChunkMax
+	// bytes. A first chunk of its whole size would leave room for one commit only.
+	tablePart     = 64
+	tableChunkMin = 8 << 10
+	tableChunkMax = 64 << 10
 	// pendingChunk is the memory that the writes of a transaction start with, in
 	// bytes.
 	pendingChunk = 4 << 10
@@ -34,6 +38,7 @@ const (
 func (m *Memory) init(size int64) {
 	m.tables = memtable.NewPool(&m.system, size)
 	m.pending = memtable.NewPool(&m.system, size/2)
+	m.tableChunk = int(min(max(size/tablePart, tableChunkMin), tableChunkMax))
 }
 
 // Kept returns how many bytes are kept for later.
@@ -56,7 +61,7 @@ func (m *Memory) close() {
 
 // NewTable returns an empty memtable for about as many entries as hint.
 func (m *Memory) NewTable(hint int) *memtable.Table {
-	return memtable.New(memtable.Options{Memory: memtable.Slabs(m.tables), ChunkSize: tableChunk, SizeHint: hint})
+	return memtable.New(memtable.Options{Memory: memtable.Slabs(m.tables), ChunkSize: m.tableChunk, SizeHint: hint})
 }
 
 // NewPending returns an empty table for the writes of a transaction.

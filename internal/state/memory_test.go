@@ -49,3 +49,28 @@ func TestMemory_AWriteSetAtRestHoldsNothingOutsideTheHeap(t *testing.T) {
 		pending.Release()
 	}
 }
+
+// The first chunk of a large memtable is that of a memtable of 4 MiB.
+func TestMemory_AMemtableStartsWithASmallPartOfItsSize(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ size, chunk int64 }{{64 << 10, 8 << 10}, {600_000, 16 << 10}, {1 << 20, 16 << 10}, {4 << 20, 64 << 10}, {64 << 20, 64 << 10}} {
+		var m Memory
+		m.init(c.size)
+		table := m.NewTable(0)
+		if err := table.Set([]byte("k"), nil, base.Hash([]byte("k"), 0), base.Meta{Kind: base.KindSet}, 1); err != nil {
+			t.Fatal(err)
+		}
+		const order = 512 // bytes of the insertion order
+		if got := table.Bytes(); got != c.chunk+order {
+			t.Errorf("of %d bytes: %d after the first write, want %d", c.size, got, c.chunk+order)
+		}
+		taken := m.Taken()
+		table.Release()
+		if c.size >= taken && m.Kept() != taken {
+			t.Errorf("of %d bytes: %d of %d are kept for the next one", c.size, m.Kept(), taken)
+		}
+		if m.Trim(); m.Taken() != 0 || m.Kept() != 0 {
+			t.Errorf("of %d bytes: %d are still taken, %d of them kept", c.size, m.Taken(), m.Kept())
+		}
+	}
+}

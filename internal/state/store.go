@@ -105,6 +105,7 @@ func New(o Options) *Store {
 	s := &Store{o: o, exec: o.Executor, manifest: o.Manifest, readers: readers.NewRegistry[Reader](!o.Executor.Manual)}
 	s.Memory.init(o.MemtableSize)
 	s.clock.restore(o.State.ClockHighMs)
+	s.clock.lead.Store(s.clock.ahead())
 	s.nextFile.Store(o.State.NextFile)
 	s.files = o.Files(s.Closed)
 	s.view.Store(newView(s.Memory.NewTable(0), s.files.View(o.State.Version, nil), s.NextFile()))

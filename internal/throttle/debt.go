@@ -36,6 +36,9 @@ const (
 	// in memory is in the log as well, and for a moment a third time in the files of a
 	// flush.
 	tablesPart = 24
+	// tableMin is the least such bound, in bytes: the smallest MemtableSize. Smaller
+	// memtables would hold a few commits each.
+	tableMin = 64 << 10
 	// replacedMuch is the part of the values of a flush that must replace others for
 	// memtables to become smaller.
 	replacedMuch = 0.25
@@ -125,7 +128,7 @@ func paceFor(debt int64, use Use, replacing, slack float64, freeNs, memtableSize
 		ns += min(over, surplusPaceMax) * free
 	}
 	if replacing >= replacedMuch {
-		p.tableMax = min(memtableSize, max(memtableSize/8, int64(live/tablesPart)))
+		p.tableMax = min(memtableSize, max(tableMin, memtableSize/8, int64(live/tablesPart)))
 	}
 	p.collecting, p.nsPerKiB = over > 0, int64(ns)
 	return p

@@ -89,7 +89,8 @@ func (e *Engine) expiryAfter(ns int64) uint64 {
 	if ns > ms*int64(time.Millisecond) {
 		ms++
 	}
-	return uint64(max(int64(e.Store.Now())+ms, 1))
+	now := int64(e.Store.Now())
+	return uint64(max(now+min(ms, base.TimeMsMax-now), 1))
 }
 
 // Delete is stoat.Txn.Delete.

@@ -561,6 +561,45 @@ func TestFeed_DeliversNothingThatAPowerCutTakes(t *testing.T) {
 	}
 }
 
+// A sync that failed in an earlier opening may have left commits in memory only, where later
+// syncs skip them. On a full disk the log cannot be written again.
+func TestFeed_AfterAnOpenOnAFullDiskItWaitsForALogThatIsDurable(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.Durability = stoat.Buffered })
+	setKeys(t, db, "synced")
+	testkit.Must(t, db.Sync())
+	setKeys(t, db, "buffered")
+	last := newest(t, db)
+	killed := disk.Clone()
+	testkit.Must(t, db.Close())
+	killed.SetCapacity(killed.UsedBytes())
+	db = testkit.OpenOn(t, killed, nil)
+	testkit.WantError(t, "Sync", db.Sync(), stoat.ErrNoSpace)
+	delivered := func(upTo uint64, wait time.Duration) (newest uint64) {
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		defer cancel()
+		for c, err := range db.Subscribe(ctx, feed.Options{}) {
+			if err != nil {
+				break
+			}
+			if newest = c.Version; newest == upTo {
+				break
+			}
+		}
+		return newest
+	}
+	if v := delivered(last, 100*time.Millisecond); v == last {
+		t.Errorf("the feed delivers version %d, which may be in memory only", v)
+	}
+	killed.SetCapacity(1 << 40)
+	setKeys(t, db, "later")
+	if v := delivered(last+1, 20*time.Second); v != last+1 {
+		t.Errorf("once there is room, the feed ends at version %d, want %d", v, last+1)
+	}
+	testkit.Must(t, db.Close())
+}
+
 func TestFeed_BytesEndWithTheLoop(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)
@@ -631,6 +670,26 @@ func TestFeed_AWriterThatWaitsForRoomGetsTheKeptLog(t *testing.T) {
 		t.Fatalf("only %d of %d bytes are taken", 64<<20-free, 64<<20)
 	}
 	testkit.Must(t, set(1000, most))
+}
+
+func TestFeed_ItsEndFreesWhatWasKeptForIt(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	defer db.Close()
+	value := func(tx stoat.Txn) error { return tx.Set([]byte("k"), make([]byte, 3<<20)) }
+	update(t, db, value)
+	for range db.Subscribe(t.Context(), feed.Options{}) {
+		for range 3 {
+			update(t, db, value)
+		}
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		break
+	}
+	for until := time.Now().Add(20 * time.Second); db.Stats().ValueGarbage > 1<<20; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("%d bytes of garbage stay", db.Stats().ValueGarbage)
+		}
+	}
 }
 
 // The log does not have the commit of an ingest. A feed must say so, also when the ingest

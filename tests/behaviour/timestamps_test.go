@@ -584,7 +584,7 @@ func setVersions(t *testing.T, db *stoat.DB, ks *stoat.Keyspace, at uint64, valu
 func TestTimestamps_DiscardedDeletionsGoOnceTablesHaveAllCommits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db := testkit.OpenOn(t, memfs.New(), nil)
+		db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = testkit.LargeMemtable })
 		ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
 		testkit.Must(t, err)
 		setVersions(t, db, ks, 1, make([]byte, 20))

@@ -142,11 +142,14 @@ func (c *faultCase) run(seed uint64) error {
 	return nil
 }
 
-// FailSome makes the first n syncs of the log fail, each in turn, in each
-// way, and the first of the tables.
+// FailSome makes the first n syncs of the log fail, each in turn and in each way. It makes the
+// first n syncs of tables fail in one way.
 func FailSome(scenes []*Scene, seed uint64, n int) error {
 	for _, scene := range scenes {
-		rules := []faultfs.Rule{{Op: vfs.OpSyncData, Category: vfs.CatTable, Nth: 1, Sync: vfs.SyncDropped}}
+		var rules []faultfs.Rule
+		for nth := range int64(n) {
+			rules = append(rules, faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatTable, Nth: nth + 1, Sync: vfs.SyncDropped})
+		}
 		for _, fate := range []vfs.SyncFate{vfs.SyncDropped, vfs.SyncHalf, vfs.SyncNotTried} {
 			for nth := range int64(n) {
 				rules = append(rules, faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatLog, Nth: nth + 1, Sync: fate})

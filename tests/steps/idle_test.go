@@ -104,52 +104,51 @@ func TestClock_AReaderBesideCloseSeesNoTimeThatIsNotSaved(t *testing.T) {
 // The rest of the manifest's room is for edits that free space.
 func TestClock_ReadersWriteNothingToTheManifestOfAFullDisk(t *testing.T) {
 	t.Parallel()
-	clock := clockAt(1000)
-	disk := memfs.New()
-	faults := faultfs.New(disk)
-	db, err := inside.Open("/db", &stoat.Options{FS: faults, Clock: clock}, work.Executor{})
-	testkit.Must(t, err)
-	const (
-		keys = 10
-		// step is the time in milliseconds from one expiry to the next: longer than
-		// readers wait after a failure before they try again.
-		step = 2000
-	)
-	expiry := func(i int) int64 { return int64(2000 + i*step) }
-	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
-		for i := range keys {
-			if err := tx.Set(fmt.Appendf(nil, "%d", i), nil, stoat.ExpiresAt(time.UnixMilli(expiry(i)))); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
-	var written atomic.Int64
-	faults.Observe(func(op vfs.Op) {
-		if op.Kind == vfs.OpWrite && op.Category == vfs.CatManifest {
-			written.Add(1)
-		}
-	})
-	for _, free := range []int64{0, math.MaxInt64 / 2} {
-		disk.SetCapacity(disk.UsedBytes() + free)
-		before := written.Load()
-		for i := range keys / 2 {
-			if free > 0 {
-				i += keys / 2
-			}
-			clock.ms.Store(uint64(expiry(i)))
-			testkit.Must(t, db.View(func(tx stoat.Txn) error {
-				if ok, err := tx.Has(fmt.Appendf(nil, "%d", i)); ok || err != nil {
-					t.Errorf("key %d: %t, %v", i, ok, err)
+	synctest.Test(t, func(t *testing.T) {
+		clock := clockAt(1000)
+		disk := memfs.New()
+		faults := faultfs.New(disk)
+		db, err := inside.Open("/db", &stoat.Options{FS: faults, Clock: clock}, work.Executor{})
+		testkit.Must(t, err)
+		// step is the time in milliseconds from one expiry to the next.
+		const keys, step = 10, 2000
+		expiry := func(i int) int64 { return int64(2000 + i*step) }
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+			for i := range keys {
+				if err := tx.Set(fmt.Appendf(nil, "%d", i), nil, stoat.ExpiresAt(time.UnixMilli(expiry(i)))); err != nil {
+					return err
 				}
-				return nil
-			}))
+			}
+			return nil
+		}))
+		var written atomic.Int64
+		faults.Observe(func(op vfs.Op) {
+			if op.Kind == vfs.OpWrite && op.Category == vfs.CatManifest {
+				written.Add(1)
+			}
+		})
+		for _, free := range []int64{0, math.MaxInt64 / 2} {
+			disk.SetCapacity(disk.UsedBytes() + free)
+			time.Sleep(2 * time.Second) // after a failure, readers wait before they try again
+			before := written.Load()
+			for i := range keys / 2 {
+				if free > 0 {
+					i += keys / 2
+				}
+				clock.ms.Store(uint64(expiry(i)))
+				testkit.Must(t, db.View(func(tx stoat.Txn) error {
+					if ok, err := tx.Has(fmt.Appendf(nil, "%d", i)); ok || err != nil {
+						t.Errorf("key %d: %t, %v", i, ok, err)
+					}
+					return nil
+				}))
+			}
+			if wrote := written.Load() > before; wrote != (free > 0) {
+				t.Errorf("with %d bytes free the manifest was written: %t", free, wrote)
+			}
 		}
-		if wrote := written.Load() > before; wrote != (free > 0) {
-			t.Errorf("with %d bytes free the manifest was written: %t", free, wrote)
-		}
-	}
-	testkit.Must(t, db.Close())
+		testkit.Must(t, db.Close())
+	})
 }
 
 // A setClock shows the time that a test has set, in milliseconds of Unix time.
