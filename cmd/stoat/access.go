@@ -32,13 +32,35 @@ func (c *call) openBeside(dir string) (*stoat.DB, error) {
 	return c.openBy(stoat.OpenFollower, dir, &stoat.Options{FollowEvery: -1})
 }
 
-// openToReadAll is openToRead, or openBeside if another process writes the database.
-func (c *call) openToReadAll(dir string) (*stoat.DB, error) {
+// openToCheck is openToRead, or openBeside if another process writes the database. A follower
+// checks less: neither the entries in the log nor unreferenced files.
+func (c *call) openToCheck(dir string) (*stoat.DB, error) {
 	db, err := c.openToRead(dir)
 	if errors.Is(err, stoat.ErrLocked) {
 		return c.openBeside(dir)
 	}
 	return db, err
+}
+
+// openToBackUp is openBeside. Only openToRead tells that the last writer crashed, so that the end
+// of the log may not be durable. Then it is openToRead, and Backup returns ErrReadOnly. It is so
+// too if there are too few file descriptors for a follower, or the file system cannot sync.
+func (c *call) openToBackUp(dir string) (*stoat.DB, error) {
+	db, err := c.openToRead(dir)
+	if errors.Is(err, stoat.ErrLocked) {
+		return c.openBeside(dir)
+	}
+	if err != nil || db.Sync() != nil {
+		return db, err
+	}
+	beside, err := c.openBeside(dir)
+	if err != nil {
+		return db, nil
+	}
+	if beside.Sync() != nil {
+		return db, beside.Close()
+	}
+	return beside, db.Close()
 }
 
 // open opens the database in dir and explains why it cannot.

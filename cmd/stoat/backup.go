@@ -34,7 +34,7 @@ func runBackup(ctx context.Context, c *call, args []string) error {
 		}
 	}
 	dir, name := rest[0], rest[1]
-	db, err := c.openToReadAll(dir)
+	db, err := c.openToBackUp(dir)
 	var info stoat.BackupInfo
 	err = with(db, err, func(db *stoat.DB) error {
 		info, err = c.backUp(ctx, db, name, o)

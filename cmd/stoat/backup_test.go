@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stoatdb/stoat"
@@ -69,6 +72,91 @@ func TestBackup_BesideAProcessThatWrites(t *testing.T) {
 	}
 	succeed(t, append(append([]string{"restore"}, files...), copied)...)
 	expect(t, "two", "get", copied, "key")
+}
+
+// whenItPrints runs a command line, and calls fn when it first prints. It returns what it printed.
+func whenItPrints(t *testing.T, fn func(), args ...string) string {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	var once sync.Once
+	printed := writerFunc(func(p []byte) (int, error) {
+		once.Do(fn)
+		return out.Write(p)
+	})
+	if code := run(t.Context(), args, console{strings.NewReader(""), printed, &errOut}); code != exitOK {
+		t.Fatalf("stoat %q: exit code %d, errors %q", args, code, &errOut)
+	}
+	return out.String()
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+func TestBackup_LetsAWriterStartMeanwhile(t *testing.T) {
+	t.Parallel()
+	dir, copied := filepath.Join(t.TempDir(), "db"), filepath.Join(t.TempDir(), "copy")
+	fill(t, dir)
+	before := succeed(t, "scan", dir)
+	full := whenItPrints(t, func() {
+		expect(t, "", "set", dir, "new", "value")
+		succeed(t, "compact", dir)
+	}, "backup", dir, "-")
+	if _, errOut, code := stoatCommand(t.Context(), full, "restore", "-", copied); code != exitOK {
+		t.Fatal(errOut)
+	}
+	if got := succeed(t, "scan", copied); got != before {
+		t.Errorf("the copy has %d bytes of keys and values, want %d", len(got), len(before))
+	}
+}
+
+func TestCheck_KeepsWritersOutAndSoSeesUnreferencedFiles(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "db")
+	fill(t, dir)
+	if err := os.WriteFile(filepath.Join(dir, "999999.table"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := whenItPrints(t, func() {
+		fail(t, exitError, "another process uses the database in "+dir, "set", dir, "new", "value")
+	}, "check", dir)
+	if !strings.Contains(out, "warning: 999999.table is unreferenced") {
+		t.Errorf("check printed %q", out)
+	}
+}
+
+func TestBackup_AfterACrashHasTheEndOfTheLogAndMakesItDurable(t *testing.T) {
+	t.Parallel()
+	at := t.TempDir()
+	dir, crashed, file, copied := filepath.Join(at, "db"), filepath.Join(at, "crashed"), filepath.Join(at, "file"), filepath.Join(at, "copy")
+	db, err := stoat.Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	err = db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("key"), []byte("value")) }, stoat.WithDurability(stoat.Buffered))
+	if err == nil {
+		err = os.CopyFS(crashed, os.DirFS(dir))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	unproven := func() error {
+		db, err := stoat.Open(crashed, &stoat.Options{ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return errors.Join(db.Sync(), db.Close())
+	}
+	if err := unproven(); !errors.Is(err, stoat.ErrReadOnly) {
+		t.Fatalf("before the backup, Sync returned %v", err)
+	}
+	succeed(t, "backup", crashed, file)
+	if err := unproven(); err != nil {
+		t.Errorf("after the backup, Sync returned %v", err)
+	}
+	succeed(t, "restore", file, copied)
+	expect(t, "value", "get", copied, "key")
 }
 
 func TestBackup_FailuresAreExplained(t *testing.T) {

@@ -25,6 +25,7 @@ func describeFiles(i filebackup.Info) string {
 // runBackupFiles copies the files of a database to a store.
 func runBackupFiles(ctx context.Context, c *call, args []string) error {
 	verify := c.flags.Bool("verify", false, "also read the files that STORE has already, and replace damaged ones")
+	temp := c.flags.String("temp", "", "work in this `directory`, outside DIR (default DIR"+tempSuffix+")")
 	rest, err := c.parse(args, 2, 2)
 	if err != nil {
 		return err
@@ -33,10 +34,19 @@ func runBackupFiles(ctx context.Context, c *call, args []string) error {
 	if err != nil {
 		return err
 	}
+	o := filebackup.Options{Temp: dir + tempSuffix, Verify: *verify}
+	if *temp != "" {
+		if o.Temp, err = filepath.Abs(*temp); err != nil {
+			return err
+		}
+		if below, err := filepath.Rel(dir, o.Temp); err == nil && filepath.IsLocal(below) {
+			return c.usagef("-temp %s is in %s", *temp, rest[0])
+		}
+	}
 	db, err := c.openBeside(rest[0])
 	var r filebackup.Report
 	err = with(db, err, func(db *stoat.DB) error {
-		r, err = filebackup.Backup(ctx, db, filebackup.Dir(nil, rest[1]), filebackup.Options{Temp: dir + tempSuffix, Verify: *verify})
+		r, err = filebackup.Backup(ctx, db, filebackup.Dir(nil, rest[1]), o)
 		return err
 	})
 	if err != nil {

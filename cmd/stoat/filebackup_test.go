@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -141,6 +142,45 @@ func TestBackupFiles_OfTheWorkingDirectoryPutsNothingIntoTheDatabase(t *testing.
 	if names, err := filepath.Glob(filepath.Join(dir, ".backup*")); err != nil || len(names) != 0 {
 		t.Errorf("the database has %v: %v", names, err)
 	}
+}
+
+func TestBackupFiles_WithTempNeedsNothingBesideTheDatabase(t *testing.T) {
+	t.Parallel()
+	at, elsewhere := t.TempDir(), t.TempDir()
+	dir, store, temp := filepath.Join(at, "db"), filepath.Join(elsewhere, "store"), filepath.Join(elsewhere, "temp")
+	fill(t, dir)
+	// Root can write to any parent, so a file takes the name as well.
+	if err := os.WriteFile(dir+tempSuffix, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(at, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(at, 0o700) }) // so that the test can remove it
+	fail(t, exitError, tempSuffix, "backup-files", dir, store)
+	succeed(t, "backup-files", "-temp", temp, dir, store)
+	succeed(t, "verify-files", store)
+	if _, err := os.Stat(temp); !os.IsNotExist(err) {
+		t.Errorf("the command left its directory: %v", err)
+	}
+	// A directory that the command did not make stays. It shows where the checkpoint was.
+	notes := filepath.Join(temp, "checkpoint", "NOTES")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(notes), 0o700), os.WriteFile(notes, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	fail(t, exitError, filepath.Dir(notes)+" has a file that no backup made", "backup-files", "-temp", temp, dir, store)
+}
+
+func TestBackupFiles_TempInTheDatabaseIsWrongUsage(t *testing.T) {
+	t.Parallel()
+	at := t.TempDir()
+	dir, store := filepath.Join(at, "db"), filepath.Join(at, "store")
+	fill(t, dir)
+	for _, temp := range []string{dir, filepath.Join(dir, "temp")} {
+		fail(t, exitUsage, "-temp "+temp+" is in "+dir, "backup-files", "-temp", temp, dir, store)
+	}
+	fail(t, exitUsage, "-temp is empty", "backup-files", "-temp", "", dir, store)
+	succeed(t, "backup-files", "-temp", dir+"2", dir, store)
 }
 
 func TestBackups_OfNoStoreIsAnErrorThatCreatesNothing(t *testing.T) {

@@ -56,9 +56,10 @@ is the current key.
 get, scan, changes, estimate, info, stats, checkpoint, backup-files, and keyspaces without
 -create and -drop take no lock. They work beside a process that writes the database, and
 see what it has committed. So do check and backup if there is such a process. Each of
-these takes a file descriptor for each value file. Without such a process, check and
-backup keep writers out. salvage always keeps writers out, and works beside readers. dump
-takes no lock. The others, and check -repair, need the database for themselves.
+these takes a file descriptor for each value file. Without such a process, check keeps
+writers out until it ends, and backup does so while it opens the database. salvage always
+keeps writers out, and works beside readers. dump takes no lock. The others, and check
+-repair, need the database for themselves.
 
 Exit codes: 0 success, 1 error or missing key, 2 wrong usage, 130 interrupted or hung up,
 141 the reader of the output has ended.

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/stoatdb/stoat"
@@ -135,7 +136,7 @@ func (t *textFormat) object(line []byte) (e stoat.Entry, err error) {
 	if _, err := decoder.Token(); err != io.EOF || fields.Key == nil || fields.Value == nil {
 		return e, errors.New(`want one object with "key" and "value"`)
 	}
-	if replaced(line, *fields.Key, *fields.Value) {
+	if !utf8.Valid(line) || hasHalf(line) { // the decoder would replace bytes
 		return e, errors.New("the object is not UTF-8; use -hex for other bytes")
 	}
 	if e.Key, err = t.decode(*fields.Key); err == nil {
@@ -144,14 +145,42 @@ func (t *textFormat) object(line []byte) (e stoat.Entry, err error) {
 	return e, err
 }
 
-// replaced reports whether the decoder of JSON put U+FFFD in place of bytes that are not UTF-8,
-// or of half a surrogate pair.
-func replaced(line []byte, decoded ...string) bool {
-	n := 0
-	for _, s := range decoded {
-		n += strings.Count(s, "\uFFFD")
+// hasHalf reports whether a string in a line of JSON escapes half a surrogate pair. The decoder
+// puts U+FFFD in its place.
+func hasHalf(line []byte) bool {
+	for {
+		i := bytes.IndexByte(line, '\\')
+		if i < 0 {
+			return false
+		}
+		first := codeUnit(line[i:])
+		if first < 0 {
+			line = line[i+2:] // another escape
+			continue
+		}
+		line = line[i+unitSize:]
+		if utf16.IsSurrogate(first) {
+			if utf16.DecodeRune(first, codeUnit(line)) == utf8.RuneError {
+				return true
+			}
+			line = line[unitSize:]
+		}
 	}
-	return n > bytes.Count(line, []byte("\uFFFD"))+bytes.Count(bytes.ToLower(line), []byte(`\ufffd`))
+}
+
+// unitSize is the length of an escaped code unit of UTF-16, such as \u00e9, in bytes.
+const unitSize = 6
+
+// codeUnit returns the code unit whose escape begins the text, or -1 if none does.
+func codeUnit(text []byte) rune {
+	if len(text) < unitSize || text[0] != '\\' || text[1] != 'u' {
+		return -1
+	}
+	unit, err := strconv.ParseUint(string(text[2:unitSize]), 16, 16)
+	if err != nil {
+		return -1
+	}
+	return rune(unit)
 }
 
 // unescape is the inverse of encode.

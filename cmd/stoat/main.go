@@ -90,7 +90,8 @@ prints what it can, and exits with 1.`, runInfo},
 		{"stats", "DIR", "print the size and structure of a database", `The compaction debt is the bytes that compactions must write until the tree is in
 shape.`, runStats},
 		{"check", "DIR", "verify every byte of a database", `It prints each problem as a line, and exits with 1 if there is one. If it cannot read
-on, it says so after the problems so far.
+on, it says so after the problems so far. While it runs, no process can open the database
+to write. A process that has the database open already writes on.
 
 With -repair it first rebuilds what the rest of a table determines: hash indexes,
 indexes of first keys (fences), checksums, properties and footers. It also corrects one
@@ -118,8 +119,8 @@ little time and no space at first. On another file system the files are copied.
 It works beside a process that writes the database, and changes nothing in DIR.`, runCheckpoint},
 		{"backup", "DIR FILE", "write a backup of a database", `It writes a snapshot to the new FILE, or to standard output if FILE is -. With
 -since it writes only what changed after an earlier backup, which it first reads to
-its end. A backup is not encrypted. After a crash of the last writer it needs the
-database for itself.`, runBackup},
+its end. A backup is not encrypted. It keeps writers out only while it opens the database.
+After a crash of the last writer it needs the database for itself.`, runBackup},
 		{"restore", "FILE... DIR", "make a database of backups", `FILEs are a full backup and the backups after it, in order; - is standard input.
 DIR must not exist. The command works in DIR.restore. After an interruption, run the
 same command again to continue, or remove DIR.restore.`, runRestore},
@@ -127,8 +128,11 @@ same command again to continue, or remove DIR.restore.`, runRestore},
 		{"backup-files", "DIR STORE", "copy the new files of a database to a directory", `STORE is a directory, which the first backup creates. Use one for each
 database. Files that an earlier backup has copied are not copied again, and yet each
 backup is complete. With -verify, damaged ones are copied again. Files of an encrypted
-database stay encrypted. While it runs, DIR.backup-files shares the files of DIR. It
-works beside a process that writes the database.`, runBackupFiles},
+database stay encrypted. It works beside a process that writes the database.
+
+While it runs, DIR.backup-files shares the files of DIR by hard links. With -temp it is
+another directory, which only backups of DIR may use. If DIR is a mount point or its parent
+is read-only, use -temp. On another file system the files are copied, and need space there.`, runBackupFiles},
 		{"restore-files", "STORE DIR", "make a database of a file backup", `It restores the newest backup of STORE, and compares every file with its checksum.
 DIR must not exist. The command works in DIR.restore. After an interruption, run the
 same command again to continue, or remove DIR.restore.`, runRestoreFiles},

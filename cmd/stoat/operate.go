@@ -24,7 +24,7 @@ func runCheck(ctx context.Context, c *call, args []string) error {
 	if err != nil {
 		return err
 	}
-	db, err := c.openToReadAll(rest[0])
+	db, err := c.openToCheck(rest[0])
 	return with(db, err, func(db *stoat.DB) error {
 		line := c.newLine(quiet)
 		report, err := db.Check(ctx, stoat.CheckOptions{Progress: func(p stoat.CheckProgress) {

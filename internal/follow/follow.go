@@ -98,9 +98,10 @@ func New(o Options, s manifest.State) *Follower {
 	return &Follower{o: o, store: o.Store, mu: work.NewLock[lock.Following](), next: s, pending: true, wait: o.Every}
 }
 
-// Refresh shows readers everything that the files have at the time of the call.
+// Refresh shows readers everything that the files have at the time of the call. If another
+// database has taken their place, the error is base.ErrStale.
 func (f *Follower) Refresh(ctx context.Context) error {
-	_, err := f.refresh(ctx)
+	_, err := f.refresh(ctx, true)
 	return err
 }
 
@@ -126,8 +127,9 @@ func (f *Follower) Still(fn func() error) error {
 	return fn()
 }
 
-// refresh is Refresh, and reports whether there was anything new.
-func (f *Follower) refresh(ctx context.Context) (changed bool, err error) {
+// refresh is Refresh, and reports whether there was anything new. Without asked, it looks for
+// another database only when it looks for damage.
+func (f *Follower) refresh(ctx context.Context, asked bool) (changed bool, err error) {
 	if !f.mu.LockUntil(ctx.Done()) {
 		return false, ctx.Err()
 	}
@@ -142,8 +144,14 @@ func (f *Follower) refresh(ctx context.Context) (changed bool, err error) {
 		case err == errInterrupted:
 			continue
 		case err == nil && !more:
-			var again bool
-			if again, err = f.lookForDamageLocked(changed); !again {
+			if asked {
+				err = f.o.Manifest.Replaced()
+			}
+			again := false
+			if err == nil {
+				again, err = f.lookForDamageLocked(changed)
+			}
+			if !again {
 				return changed, err
 			}
 		case err == nil && some:
@@ -206,17 +214,21 @@ func (f *Follower) recoverLocked(ctx context.Context, try int, err error) error 
 // in the log where this one has stopped.
 func (f *Follower) roundLocked(ctx context.Context) (changed, more bool, err error) {
 	if f.log == nil {
+		// Since the last round, the writer may have freed the segments that the manifest named.
+		if err := f.readManifestLocked(); err != nil {
+			return false, false, err
+		}
 		f.beginLocked()
 	}
 	ended, logErr := f.readLogLocked(ctx)
 	if logErr == errInterrupted {
 		return false, true, errInterrupted
 	}
-	next, edited, err := f.o.Manifest.Next()
-	f.unread = f.unread && !ended || edited && manifest.ChangesKeyspaces(f.next.Keyspaces, next.Keyspaces)
-	f.next, f.pending = next, f.pending || edited
-	if err == nil {
-		err = logErr
+	f.unread = f.unread && !ended
+	err = f.readManifestLocked()
+	next := f.next
+	if err == nil && f.log.Within(next.Spans) {
+		err = logErr // otherwise the writer has freed the segment, and the error means nothing
 	}
 	if err != nil {
 		f.abandonLocked()
@@ -244,6 +256,14 @@ func (f *Follower) roundLocked(ctx context.Context) (changed, more bool, err err
 		return err == nil, !ended, err
 	}
 	return f.publishLocked(), !ended, nil
+}
+
+// readManifestLocked reads the edits of the manifest since the last call.
+func (f *Follower) readManifestLocked() error {
+	next, edited, err := f.o.Manifest.Next()
+	f.unread = f.unread || edited && manifest.ChangesKeyspaces(f.next.Keyspaces, next.Keyspaces)
+	f.next, f.pending = next, f.pending || edited
+	return err
 }
 
 // blind reports whether a mutant makes the follower miss that its segment is gone.
@@ -443,7 +463,7 @@ func (f *Follower) lookForDamageLocked(changed bool) (again bool, err error) {
 
 // Step is the step of the worker: it refreshes.
 func (f *Follower) Step() (again time.Duration, err error) {
-	changed, err := f.refresh(f.o.Group.Stopped())
+	changed, err := f.refresh(f.o.Group.Stopped(), false)
 	switch {
 	case f.o.Group.Err() != nil:
 		return 0, nil

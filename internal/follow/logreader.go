@@ -93,6 +93,10 @@ func (r *LogReader) Next(ctx context.Context) (encoded []byte, err error) {
 				err = damage
 			}
 		}
+		// Refresh comes after the pause: in the pause, the writer may free what the state names.
+		if e := r.f.o.Group.Sleep(ctx, min(time.Duration(try)*time.Millisecond, pauseMax)); e != nil {
+			return nil, e
+		}
 		visible := r.f.store.Visible()
 		if e := r.f.Refresh(ctx); e != nil {
 			return nil, e
@@ -110,11 +114,8 @@ func (r *LogReader) Next(ctx context.Context) (encoded []byte, err error) {
 		}
 		// The writer may have freed the segment, or another writer has begun a span.
 		r.rest()
-		if e := r.f.o.Group.Sleep(ctx, min(time.Duration(try)*time.Millisecond, pauseMax)); e != nil {
-			return nil, e
-		}
 	}
-	if err == io.EOF {
+	if err == io.EOF || errors.Is(err, base.ErrCorrupt) { // of segments that were freed
 		err = errBehind
 	}
 	return nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/record"
@@ -95,8 +96,8 @@ func (s *Store) superseded() (bool, error) {
 	return false, err
 }
 
-// Replaced returns an error if the name of the manifest belongs to another file. Then
-// another database has taken the place of the one that is followed.
+// Replaced returns an error if the name of the manifest belongs to another file, whose header
+// has another salt. Then another database has taken the place of the one that is followed.
 func (s *Store) Replaced() error {
 	f := s.follows
 	file, err := s.fs.Open(s.path(f.number), vfs.CatManifest)
@@ -106,12 +107,21 @@ func (s *Store) Replaced() error {
 	if err != nil {
 		return err
 	}
-	h, _, err := readHeader(file, f.number, s.seal)
-	_ = file.Close() // it was only read
-	if err == nil && h.Salt != f.salt {
-		err = fmt.Errorf("%w: another database is in %s", base.ErrStale, s.dir)
+	size, err := file.Size()
+	var headers []record.Header
+	if err == nil {
+		headers, err = record.ReadHeaders(file, size, record.TypeManifest)
 	}
-	return err
+	_ = file.Close() // it was only read
+	switch {
+	case err != nil:
+		return s.wrap("follow", f.number, err)
+	case len(headers) == 0:
+		return s.wrap("follow", f.number, base.Corrupt(0, "manifest header", "none", "one"))
+	case !slices.ContainsFunc(headers, func(h record.Header) bool { return h.Salt == f.salt }):
+		return fmt.Errorf("%w: another database is in %s", base.ErrStale, s.dir)
+	}
+	return nil
 }
 
 // SyncAll makes durable what the manifest has now, and the names of all files. A manifest

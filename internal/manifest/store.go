@@ -87,7 +87,7 @@ func CreateFor(fs vfs.FS, dir string, state State, random func() uint64, seal re
 	if err != nil {
 		return nil, err
 	}
-	if err := s.adopt(tmp); err != nil {
+	if err := s.adopt(tmp, nil); err != nil {
 		return nil, err
 	}
 	s.mu.file, s.mu.state = tmp, state

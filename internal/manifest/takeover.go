@@ -26,19 +26,18 @@ const (
 func sizeMax(used int64) int64 { return used + max(16<<20, 16*(used-record.Start)) }
 
 // takeOverLocked makes state durable as the snapshot of a new file, which
-// replaces the current one. A failure before the rename changes nothing.
+// replaces the current one. A failure before the rename, and a rename that lacks space,
+// change nothing. Later failures poison the store.
 func (s *Store) takeOverLocked(state State) error {
 	old := s.mu.file
 	tmp, err := s.writeTemp(old.number+1, state)
 	if err != nil {
 		return err
 	}
-	if err := s.adopt(tmp); err != nil {
-		s.mu.err = err
+	if err := s.adopt(tmp, old.file); err != nil {
 		return err
 	}
 	s.mu.file, s.mu.unproven = tmp, false
-	_ = old.file.Close() // the new file supersedes all of it
 	s.mu.old = append(s.mu.old, old.number)
 	s.removeOldLocked()
 	return nil
@@ -135,17 +134,50 @@ func (j *journal) fill(f vfs.File, state State, salt uint64, room int64, seal re
 	return f.SyncData()
 }
 
-// adopt durably gives a written manifest its final name. If that fails, it closes
-// the file.
-func (s *Store) adopt(j journal) error {
+// adopt durably gives a written manifest its final name. It closes old, the file that the
+// manifest supersedes, unless that is nil. If adopt fails, it closes the manifest, and poisons
+// the store unless nothing has changed.
+func (s *Store) adopt(j journal, old vfs.File) error {
 	path := s.path(j.number)
 	err := s.fs.Rename(path+tempSuffix, path)
-	if err == nil && !mutant.On(mutant.NoDirSync) {
+	renamed := err == nil
+	if renamed {
+		if old != nil {
+			_ = old.Close() // the manifest has all of it
+		}
+		err = s.syncName()
+	}
+	if err == nil {
+		return nil
+	}
+	_ = j.file.Close() // its content has been synced
+	poisons := renamed || !errors.Is(err, vfs.ErrNoSpace) || !s.withdraw(path)
+	if err = s.wrap("rename", j.number, err); poisons {
+		s.mu.err = err
+	}
+	return err
+}
+
+// syncName makes the name of a new manifest durable. Without a free descriptor, SyncDir syncs
+// nothing and may be repeated: adopt has just closed a file.
+func (s *Store) syncName() error {
+	if mutant.On(mutant.NoDirSync) {
+		return nil
+	}
+	err := s.fs.SyncDir(s.dir)
+	if errors.Is(err, vfs.ErrTooManyFiles) {
 		err = s.fs.SyncDir(s.dir)
 	}
-	if err != nil {
-		_ = j.file.Close() // its content has been synced
-		return s.wrap("rename", j.number, err)
+	return err
+}
+
+// withdraw removes the temporary file after a failed rename to path. It reports true if it is
+// certain that the rename did not happen: the temporary name was there, and path is not. A
+// later Load would take a file at path for the newest manifest.
+func (s *Store) withdraw(path string) bool {
+	if s.fs.Remove(path+tempSuffix) != nil {
+		return false
 	}
-	return nil
+	_, err := s.fs.Stat(path)
+	return errors.Is(err, vfs.ErrNotExist)
 }

@@ -193,6 +193,67 @@ func TestFollowerCheckpoint_BesideABusyWriter(t *testing.T) {
 	testkit.Must(t, db.Close())
 }
 
+// The writer frees the log ten times while the follower opens a segment, and later in each of
+// the follower's pauses.
+func TestFollower_CatchesUpWithAWriterThatFreesTheLogAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		disk := memfs.New()
+		db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.MemtableSize = testkit.SmallMemtable })
+		calls := faultfs.New(disk)
+		count := 0
+		free := func() error {
+			count++
+			for range 2 { // segments
+				err := db.Update(func(tx stoat.Txn) error {
+					for i := range 40 {
+						if err := tx.Set(testkit.Key(i), fmt.Appendf(nil, "%01000d", count)); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+				if err == nil {
+					err = db.Compact(context.Background(), stoat.CompactOptions{})
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("count"), fmt.Append(nil, count)) })
+		}
+		testkit.Must(t, free())
+		f := follow(t, calls)
+		opens, opening := 0, false
+		calls.Observe(func(op vfs.Op) {
+			if op.Kind == vfs.OpOpen && strings.HasSuffix(op.Path, ".log") && opens < 10 && !opening {
+				opens++
+				opening = true
+				testkit.Must(t, free())
+				opening = false
+			}
+		})
+		testkit.Must(t, free())
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			var err error
+			for err == nil && ctx.Err() == nil {
+				time.Sleep(time.Millisecond / 2)
+				err = free()
+			}
+			ended <- err
+		}()
+		refreshed := f.Refresh(t.Context())
+		cancel()
+		testkit.Must(t, errors.Join(refreshed, <-ended))
+		testkit.Must(t, f.Refresh(t.Context()))
+		wantKey(t, f, "count", fmt.Sprint(count))
+		testkit.Must(t, f.Close())
+		testkit.Must(t, db.Close())
+	})
+}
+
 // TestFollowerCheckpoint_HasFilesThatTheWriterDeletesMeanwhile lets the writer delete all
 // files between the choice of the files and the first link.
 func TestFollowerCheckpoint_HasFilesThatTheWriterDeletesMeanwhile(t *testing.T) {
