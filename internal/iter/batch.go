@@ -18,6 +18,9 @@ type Batch struct {
 	// Want is the number of entries that the reader asks for, 1 to BatchSize. A
 	// source fills at most that many. A seek asks for few, a scan for all.
 	Want int
+	// Bound is where the reader stops, or nil. It needs no keys from Bound on or, backward,
+	// below Bound. A source may treat damage that lies only there as its end.
+	Bound []byte
 	// N is the number of entries in the batch. Zero after Fill means the end.
 	N int
 	// Plain says that all keys of the batch differ, and that each entry has a value that

@@ -61,11 +61,12 @@ func (c *cursor) key() []byte     { return c.batch.Entries[c.at].Key }
 func (c *cursor) lastKey() []byte { return c.batch.Entries[c.batch.N-1].Key }
 func (c *cursor) exhausted() bool { return c.at >= c.batch.N }
 
-// seek positions the source, unless its group already did.
-func (c *cursor) seek(key []byte, want int) {
+// seek positions the source, unless its group already did. The reader stops at bound.
+func (c *cursor) seek(key, bound []byte, want int) {
 	if !c.grouped {
 		c.source.Seek(key)
 	}
+	c.batch.Bound = bound
 	c.expect, c.batch.Want, c.batch.N, c.ended = want, min(want, BatchSize), 0, false
 }
 
@@ -148,7 +149,7 @@ func (c *cursor) checkOrder(reverse bool) {
 // used part of the batch, because a batch is long and most iterations are short.
 func (c *cursor) clear() {
 	clear(c.batch.Entries[:c.used])
-	c.source, c.used, c.batch.N = nil, 0, 0
+	c.source, c.used, c.batch.N, c.batch.Bound = nil, 0, 0, nil
 }
 
 // shares reports whether all keys of the batch begin with prefix. The keys are

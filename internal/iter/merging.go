@@ -112,9 +112,13 @@ func (m *Merging) seek(key []byte, want int) {
 	if m.group != nil {
 		m.group.Seek(key)
 	}
+	bound := m.lim.upper
+	if m.reverse {
+		bound = m.lim.lower
+	}
 	for i := range m.cursors {
 		c := &m.cursors[i]
-		c.seek(key, want)
+		c.seek(key, bound, want)
 		if err := c.fill(m.reverse, m.lim); err != nil {
 			m.fail(err)
 			return

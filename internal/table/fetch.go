@@ -39,7 +39,14 @@ func (s *advance) fetch(it *Iter, off, n int64, hint bool) error {
 		// A read of the part reports errors.
 		_ = it.r.m.WillNeed(from, to-from)
 	} else if err := it.r.populate(from, to-from); err != nil {
-		return err
+		if want == n {
+			return err
+		}
+		// What cannot be read may lie outside of the part.
+		from, to = off, off+n
+		if err := it.r.populate(from, n); err != nil {
+			return err
+		}
 	}
 	*s = advance{span{from, to}, hint}
 	return nil

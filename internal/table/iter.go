@@ -3,6 +3,7 @@ package table
 import (
 	"slices"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/iter"
@@ -106,8 +107,7 @@ func (it *Iter) Fill(b *iter.Batch) error {
 		}
 		if !it.loaded {
 			if err := it.load(); err != nil {
-				it.err, b.N = err, 0
-				return err
+				return it.fail(b, err)
 			}
 		}
 		if it.opts.Reverse {
@@ -117,6 +117,33 @@ func (it *Iter) Fill(b *iter.Batch) error {
 		}
 	}
 	return nil
+}
+
+// fail ends a Fill that could not load the current block. If the reader of the batch needs
+// nothing of the block, this is the end of the table. The next Fill returns the error if the
+// batch has entries of other blocks.
+func (it *Iter) fail(b *iter.Batch, err error) error {
+	if b.Bound != nil && it.beyond(b.Bound) {
+		if it.block, it.at = int(it.r.blocks), 0; it.opts.Reverse {
+			it.block = 0
+		}
+		return nil
+	}
+	if it.err = err; b.N > 0 {
+		return nil
+	}
+	return err
+}
+
+// beyond reports whether all entries of the current block, which could not be loaded, lie
+// beyond a bound. It reports false if that is unknown because keys are damaged.
+func (it *Iter) beyond(bound []byte) bool {
+	if it.opts.Reverse {
+		v, err := it.r.view(it.block)
+		return err == nil && v.before(v.count-1, bound, base.SeqNumMax)
+	}
+	first, err := it.r.firstBlockFrom(bound, base.SeqNumMax)
+	return err == nil && it.block >= first
 }
 
 // settle moves from the end of one block to the next one. It reports false at

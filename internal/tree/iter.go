@@ -1,6 +1,8 @@
 package tree
 
 import (
+	"bytes"
+
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/table"
@@ -118,7 +120,18 @@ func (it *Iter) Fill(b *iter.Batch) error {
 			it.in.Seek(nil)
 		}
 	}
+	if it.err != nil && b.Bound != nil && it.beyond(b.Bound) {
+		return nil
+	}
 	return it.err
+}
+
+// beyond reports whether all keys of the current table lie beyond a bound.
+func (it *Iter) beyond(bound []byte) bool {
+	if it.opts.Reverse {
+		return it.table().EndsBefore(bound)
+	}
+	return bytes.Compare(it.table().Smallest, bound) >= 0
 }
 
 // count counts entries that were read of the current table. Jobs read Unmapped.

@@ -125,19 +125,35 @@ const fetchAhead = 128 << 10
 func (r *Reader) fetch(v *view, at, n int64) error {
 	next := r.next.Swap(at + n)
 	inOrder := at >= next && at-next <= prefetchGap
-	// Another goroutine may still be fetching what counts as fetched. The first access to a
-	// mapped page waits for the page. A page of a sealed file has no bytes until it is
+	// Because of another goroutine, what counts as fetched may lie elsewhere. The first access
+	// to a mapped page waits for the page. A page of a sealed file has no bytes until it is
 	// decrypted, so Populate waits for it.
 	fetched := inOrder && at+n <= r.fetched.Load()
-	if fetched && v.sealed == nil {
-		return nil
-	}
-	if !fetched {
-		if inOrder {
-			n = max(n, min(fetchAhead, v.end-at))
+	if fetched {
+		if v.sealed == nil {
+			return nil
 		}
-		r.fetched.Store(at + n)
+		return r.populate(v, at, n)
 	}
+	r.fetched.Store(0) // until the bytes are there
+	length := n
+	if inOrder {
+		length = max(n, min(fetchAhead, v.end-at))
+	}
+	err := r.populate(v, at, length)
+	if err != nil && length > n {
+		// What cannot be read may lie behind the record.
+		length = n
+		err = r.populate(v, at, n)
+	}
+	if err == nil {
+		r.fetched.Store(at + length)
+	}
+	return err
+}
+
+// populate brings [at, at+n) of the file into memory.
+func (r *Reader) populate(v *view, at, n int64) error {
 	brought, err := v.m.Populate(at, n)
 	r.gauge.Add(brought, v.end)
 	return err

@@ -324,7 +324,8 @@ func TestFaults_FailedWriteFailsTheFile(t *testing.T) {
 			}
 			break
 		}
-		if err == nil {
+		// A failed read of much is repeated for the record alone.
+		if _, op := faults.Failed(); err == nil && op.Kind != vfs.OpPopulate {
 			t.Fatalf("call %d failed without an error", n)
 		}
 	}
