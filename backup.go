@@ -86,17 +86,23 @@ func (d *DB) Stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatch
 	}
 	defer tx.Discard()
 	return tx.ReadVersion(), guardRead(tx, func(tx Txn) error {
-		for _, o.Keyspace = range keyspaces {
-			if err := tx.stream(ctx, o, fn); err != nil {
-				return err
+		streams := make([]stream.Items[Item, StreamItem], len(keyspaces))
+		for i := range streams {
+			if o.Keyspace = keyspaces[i]; err == nil {
+				streams[i], err = tx.stream(o)
 			}
 		}
-		return nil
+		for i := range streams {
+			if err == nil {
+				err = streams[i].Run(ctx, func(items []StreamItem) error { return fn(&StreamBatch{items, keyspaces[i]}) })
+			}
+		}
+		return err
 	})
 }
 
-// stream is Stream for the keyspace of o.
-func (tx Txn) stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatch) error) error {
+// stream returns what Stream reads of the keyspace of o.
+func (tx Txn) stream(o StreamOptions) (s stream.Items[Item, StreamItem], err error) {
 	tx = tx.In(o.Keyspace)
 	view, at := tx.t.Snapshot()
 	of, timed := o.IterOptions, o.Keyspace != nil && o.Keyspace.inner().Timed()
@@ -104,7 +110,13 @@ func (tx Txn) stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatc
 	if o.Timestamp == 0 {
 		o.Timestamp = math.MaxUint64
 	}
-	s := stream.Items[Item, StreamItem]{Snapshot: stream.Snapshot{View: view, At: at}, Space: tx.t.Space(), Timed: timed,
+	var atTime TimedTxn
+	if timed {
+		if atTime.t, err = tx.t.At(o.Timestamp).Admit(); err != nil {
+			return s, err
+		}
+	}
+	return stream.Items[Item, StreamItem]{Snapshot: stream.Snapshot{View: view, At: at}, Space: tx.t.Space(), Timed: timed,
 		Lower: o.Lower, Upper: o.Upper, Prefix: o.Prefix, KeysOnly: o.KeysOnly, AllVersions: o.AllVersions, Since: o.Since,
 		Deletions: o.Deletions, Choose: o.Choose, Ordered: o.Ordered, Workers: o.Workers,
 		Get: tx.GetItem, NotFound: ErrNotFound, Expired: tx.t.Expired,
@@ -114,11 +126,10 @@ func (tx Txn) stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatc
 				if !of.AllVersions {
 					of.Since = 0 // older versions tell which one is current
 				}
-				return tx.At(o.Timestamp).Iterator(of)
+				return atTime.Iterator(of)
 			}
 			return tx.Iterator(of)
-		}}
-	return s.Run(ctx, func(items []StreamItem) error { return fn(&StreamBatch{items, o.Keyspace}) })
+		}}, nil
 }
 
 // ErrBackup says that backups do not belong together, such as when one is missing.

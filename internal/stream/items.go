@@ -295,10 +295,14 @@ func (s *Items[E, T]) read(r Range, b *batcher[T]) error {
 		e := it.Item()
 		key := e.Key()
 		if s.Deletions && !cover.cursor.Empty() {
-			if err := s.passDeletions(&cover, s.stored(key, false), end, b); err != nil {
+			from := s.stored(key, false)
+			if s.Timed { // tables end between versions, and cut the deletions there
+				from = s.Space.Append(nil, stamp.AppendAfter(nil, key))
+			}
+			if err := s.passDeletions(&cover, from, end, b); err != nil {
 				return err
 			}
-			if e.Version() < uint64(cover.seq) {
+			if e.Version() < uint64(cover.seq) && !s.Timed {
 				continue
 			}
 		}
@@ -353,6 +357,9 @@ func (s *Items[E, T]) passDeletions(cover *covering, key, end []byte, b *batcher
 		item := Item{Key: s.users(from), Version: uint64(seq), Deleted: true, End: []byte{}}
 		if numberOf(until) == s.Space.Number() {
 			item.End = s.users(until)
+		}
+		if len(item.End) > 0 && bytes.Equal(item.Key, item.End) {
+			continue // between two versions
 		}
 		if err := b.add(&item); err != nil {
 			return err

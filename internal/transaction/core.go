@@ -275,12 +275,10 @@ func (r *gapReader) Add(s gaps.Step, on *gaps.Gap) {
 
 // setAges tells the newest sequence number of each input. The iterator skips an
 // input that is older than a range tombstone where the tombstone covers it. The
-// active memtable gets no number, because it still takes writes.
+// active memtable takes further writes, but its source shows none of them.
 func (c *core) setAges() {
 	for i, t := range c.memtables {
-		if t != c.view.Memtables[0] {
-			c.inputs[i].MaxSeq = t.LastSeq()
-		}
+		c.inputs[i].MaxSeq = t.LastSeq()
 	}
 	for i := range c.levels.Len() {
 		c.inputs[len(c.sources)+i].MaxSeq = c.levels.NewestSeq(i)

@@ -18,6 +18,8 @@ type TimedTxn struct {
 	tx  Txn // in Keyspace.versions, or in any other keyspace, which is misuse
 	err error
 	at  uint64
+	// admitted says that the timestamp was not discarded when Admit was called.
+	admitted bool
 }
 
 // At is stoat.Txn.At.
@@ -46,10 +48,19 @@ func (t TimedTxn) check() error {
 	if err := t.tx.in.readable(t.tx); err != nil {
 		return err
 	}
-	if floor := t.tx.in.handle.Gate.Floor(); t.at < floor {
+	if floor := t.tx.in.handle.Gate.Floor(); t.at < floor && !t.admitted {
 		return t.tx.in.discarded(t.at, floor)
 	}
 	return nil
+}
+
+// Admit returns the same transaction, whose iterators begin also when the timestamp is
+// discarded later. The snapshot keeps what they read, if it is that of a read-only
+// transaction.
+func (t TimedTxn) Admit() (TimedTxn, error) {
+	err := t.check()
+	t.admitted = err == nil
+	return t, err
 }
 
 // checkTimedKey returns the error for a key of a keyspace with timestamps, or nil.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -268,6 +269,97 @@ func TestStream_DeletedRangesOfAKeyspaceWithTimestampsHaveTheirBounds(t *testing
 			t.Errorf("from %q: the stream has %s, %v; want %s", lower, got, err, want)
 		}
 	}
+}
+
+// Tables may end between two versions of a key, and a merge of one of them frees its part of
+// a deleted range.
+func TestStream_ADeletedRangeThatBeginsBetweenVersionsComesBeforeThem(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = testkit.SmallMemtable })
+	ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
+	testkit.Must(t, err)
+	set := func(key string, at uint64, value []byte) {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(ks).At(at).Set([]byte(key), value) }))
+	}
+	compact := func(o stoat.CompactOptions) {
+		o.Keyspace = ks
+		testkit.Must(t, db.Compact(t.Context(), o))
+	}
+	set("a", 1, nil)
+	for at := range uint64(3000) {
+		set("k", 10*at, bytes.Repeat([]byte{byte(at)}, 100))
+	}
+	set("z", 1, nil)
+	compact(stoat.CompactOptions{})
+	hold := testkit.Begin(t, db, stoat.ReadOnly) // keeps the deletions
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(ks).At(1).PurgeRange([]byte("a"), []byte("zz")) }))
+	set("k", 15_001, []byte("new"))
+	set("k", 50_000, []byte("newer"))
+	compact(stoat.CompactOptions{})
+	hold.Discard()
+	compact(stoat.CompactOptions{Lower: []byte("a"), Upper: []byte("k")})
+	got := map[string][]byte{}
+	deletions := 0
+	o := stoat.StreamOptions{Keyspace: ks, Deletions: true, Ordered: true}
+	_, err = db.Stream(t.Context(), o, func(b *stoat.StreamBatch) error {
+		for _, i := range b.Items {
+			if i.End == nil {
+				got[fmt.Sprintf("%s at %d", i.Key, i.Timestamp)] = bytes.Clone(i.Value)
+				continue
+			}
+			deletions++
+			maps.DeleteFunc(got, func(key string, _ []byte) bool {
+				return key >= string(i.Key) && (len(i.End) == 0 || key < string(i.End))
+			})
+		}
+		return nil
+	})
+	testkit.Must(t, err)
+	if len(got) != 2 || string(got["k at 15001"]) != "new" || string(got["k at 50000"]) != "newer" || deletions == 0 {
+		t.Errorf("after %d deleted ranges there are %q", deletions, got)
+	}
+	testkit.Must(t, db.Close())
+}
+
+// The snapshot of a stream keeps what it reads.
+func TestStream_GoesOnWhenItsTimestampIsDiscarded(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
+	testkit.Must(t, err)
+	const keys = 20_000
+	for at := uint64(9); at < 19; at += 5 {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+			for i := range keys {
+				if err := tx.In(ks).At(at).Set(testkit.Key(i), bytes.Repeat([]byte{byte(at)}, 400)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	read, batches := 0, 0
+	o := stoat.StreamOptions{AllKeyspaces: true, Timestamp: 10, Ordered: true, Workers: 1}
+	_, err = db.Stream(t.Context(), o, func(b *stoat.StreamBatch) error {
+		if batches++; batches == 1 {
+			testkit.Must(t, ks.DiscardBelow(20))
+			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		}
+		for _, i := range b.Items {
+			if i.Timestamp != 9 || !bytes.Equal(i.Value, bytes.Repeat([]byte{9}, 400)) {
+				t.Fatalf("%q has the version at %d", i.Key, i.Timestamp)
+			}
+			read++
+		}
+		return nil
+	})
+	if err != nil || read != keys || batches < 3 {
+		t.Errorf("%d of %d keys in %d batches, %v", read, keys, batches, err)
+	}
+	_, err = db.Stream(t.Context(), o, func(*stoat.StreamBatch) error { return nil })
+	testkit.WantError(t, "a later stream", err, stoat.ErrTimestampDiscarded)
+	testkit.Must(t, db.Close())
 }
 
 func TestStream_ReadsOneSnapshotBesideWrites(t *testing.T) {

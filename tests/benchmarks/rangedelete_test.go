@@ -1,6 +1,7 @@
 package benchmarks
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stoatdb/stoat"
@@ -65,5 +66,32 @@ func benchView(b *testing.B, db *stoat.DB, do func(tx stoat.Txn)) {
 	})
 	if err != nil {
 		b.Fatal(err)
+	}
+}
+
+// BenchmarkOwnDeletedRange measures seeks into a range that the transaction itself has
+// deleted, while a memtable has its keys.
+func BenchmarkOwnDeletedRange(b *testing.B) {
+	const keys = 100_000
+	db := openBench(b, stoat.Options{Durability: stoat.Buffered})
+	fillBench(b, db, keys)
+	tx, err := db.Begin(stoat.ReadWrite)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer tx.Discard()
+	if err := tx.DeleteRange(benchKey(nil, 0), benchKey(nil, keys-1)); err != nil {
+		b.Fatal(err)
+	}
+	for _, reverse := range []bool{false, true} {
+		b.Run(fmt.Sprintf("reverse=%t", reverse), func(b *testing.B) {
+			it := tx.Iterator(stoat.IterOptions{Reverse: reverse})
+			defer it.Close()
+			for range b.N {
+				if it.Seek(benchKey(nil, keys/2)) == reverse {
+					b.Fatal("the iterator stands at the wrong end")
+				}
+			}
+		})
 	}
 }
