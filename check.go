@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/check"
-	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/work"
 )
 
@@ -87,12 +86,7 @@ func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 	if o.Progress != nil {
 		options.Progress = func(p check.Progress) { o.Progress(CheckProgress(p)) }
 	}
-	report := new(CheckReport)
-	err = fault.Guard(func() error {
-		r, err := check.Run(options)
-		report = (*CheckReport)(r)
-		return err
-	})
+	report, err := check.Run(options)
 	if err == nil {
 		records := check.Records{State: d.engine.Store.State(), Manifest: d.engine.Manifest, VerifyLog: d.engine.Commits.VerifyLog,
 			Log: d.engine.Commits.LogOptions(), Orphans: d.engine.Store.Orphans, Stop: options.Stop}
@@ -101,10 +95,10 @@ func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 		} else if d.opts.ReadOnly {
 			records.VerifyLog = nil
 		}
-		err = (*check.Report)(report).CheckRecords(&records)
+		err = report.CheckRecords(&records)
 	}
 	if err != nil {
-		return report, fmt.Errorf("check: %w", err)
+		return (*CheckReport)(report), fmt.Errorf("check: %w", err)
 	}
-	return report, report.Err()
+	return (*CheckReport)(report), report.Err()
 }

@@ -164,16 +164,17 @@ func (d *DB) SyncContext(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if d.opts.ReadOnly && !d.engine.Store.Closed() {
-		if d.engine.Follower != nil {
-			return d.follow(ctx, "sync", d.engine.Follower.Sync)
-		}
-		if d.engine.Commits.Recovered().Unproven() {
-			return errUnproven
-		}
-		return nil
+	switch {
+	case !d.opts.ReadOnly:
+		return d.engine.Commits.Submit(ctx, commit.SyncRequest())
+	case d.engine.Store.Closed():
+		return ErrClosed
+	case d.engine.Follower != nil:
+		return d.follow(ctx, "sync", d.engine.Follower.Sync)
+	case d.engine.Commits.Recovered().Unproven():
+		return errUnproven
 	}
-	return d.engine.Commits.Submit(ctx, commit.SyncRequest())
+	return nil
 }
 
 // Close closes the database. It refuses new transactions, waits for commits under

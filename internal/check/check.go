@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
+	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/partial"
 	"github.com/stoatdb/stoat/internal/table"
@@ -30,16 +31,18 @@ type Options struct {
 }
 
 // Run checks the tables and value files of a version. The error is that of o.Stop,
-// or of a device that cannot be read. Problems with the files are in the report.
-func Run(o Options) (*Report, error) {
+// or of a device that cannot be read, also through a mapping. Problems with the files are
+// in the report, also beside an error.
+func Run(o Options) (report *Report, err error) {
 	started := time.Now()
 	c := checker{o: o, report: new(Report), files: make(map[base.FileNum]*valueFile)}
-	err := c.run()
-	for _, f := range c.open {
-		err = errors.Join(err, f.r.Close())
-	}
-	c.report.Took = time.Since(started)
-	return c.report, err
+	defer func() { // also after a panic of o.Progress
+		for _, f := range c.open {
+			err = errors.Join(err, f.r.Close())
+		}
+		c.report.Took = time.Since(started)
+	}()
+	return c.report, fault.Guard(c.run)
 }
 
 // A checker is one check in progress.

@@ -21,18 +21,18 @@ type scene struct {
 	t     *testing.T
 	fs    *memfs.FS
 	state manifest.State
-	// open counts the open value files; most is its maximum.
-	open, most int
+	// open counts the open value files; most is its maximum. tables counts the open tables.
+	open, most, tables int
 }
 
-// A countedFile is a value file of a scene.
+// A countedFile is a file of a scene, which is open.
 type countedFile struct {
 	vfs.File
-	s *scene
+	open *int
 }
 
 func (f countedFile) Close() error {
-	f.s.open--
+	*f.open--
 	return f.File.Close()
 }
 
@@ -116,14 +116,27 @@ func (s *scene) addValues(num base.FileNum, items ...item) (at []values.Pointer)
 // check runs a check of the scene.
 func (s *scene) check() *Report {
 	s.t.Helper()
-	r, err := Run(Options{
+	r, err := Run(s.options())
+	s.must(err)
+	for _, p := range r.Problems {
+		if !errors.Is(p, base.ErrCorrupt) {
+			s.t.Errorf("%v is not ErrCorrupt", p)
+		}
+	}
+	return r
+}
+
+// options returns the options of a check of the scene.
+func (s *scene) options() Options {
+	return Options{
 		State: s.state,
 		OpenTable: func(t *manifest.Table) (*table.Reader, error) {
 			f, err := s.fs.Open(base.TableName(t.Num), vfs.CatTable)
 			if err != nil {
 				return nil, err
 			}
-			return table.Open(f, t.Size, base.TableName(t.Num), table.ReaderOptions{})
+			s.tables++
+			return table.Open(countedFile{f, &s.tables}, t.Size, base.TableName(t.Num), table.ReaderOptions{})
 		},
 		OpenValues: func(v *manifest.ValueFile) (*values.Reader, error) {
 			f, err := s.fs.Open(base.ValueName(v.File), vfs.CatValue)
@@ -132,16 +145,9 @@ func (s *scene) check() *Report {
 			}
 			s.open++
 			s.most = max(s.most, s.open)
-			return values.Open(countedFile{f, s}, v.Size, v.Num, v.Salt, base.ValueName(v.File))
+			return values.Open(countedFile{f, &s.open}, v.Size, v.Num, v.Salt, base.ValueName(v.File))
 		},
-	})
-	s.must(err)
-	for _, p := range r.Problems {
-		if !errors.Is(p, base.ErrCorrupt) {
-			s.t.Errorf("%v is not ErrCorrupt", p)
-		}
 	}
-	return r
 }
 
 // want demands one problem that contains a text, after a change of a sound scene.
@@ -259,5 +265,38 @@ func TestCheck_KeepsFewValueFilesOpen(t *testing.T) {
 	}
 	if s.most > openMax || s.open != 0 {
 		t.Errorf("%d value files were open at once, want %d at most; %d are in the end", s.most, openMax, s.open)
+	}
+}
+
+// Stop stands for all that may panic while a file is open, such as a look at a lost page.
+func TestRun_ThatAPanicEndsClosesItsFiles(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	a := item{key: "a", seq: 30}
+	a.at = &s.addValues(9, a)[0]
+	s.addTable(3, 5, 0, a)
+	seen := false
+	for at, ended := 1, false; !ended; at++ {
+		calls, inTable := 0, false
+		o := s.options()
+		o.Stop = func() error {
+			if calls++; calls == at {
+				inTable = s.tables > 0
+				panic("on purpose")
+			}
+			return nil
+		}
+		func() {
+			defer func() { ended = recover() == nil }()
+			_, err := Run(o)
+			s.must(err)
+		}()
+		if s.open != 0 || s.tables != 0 {
+			t.Fatalf("a panic in call %d, in a table %t: %d value files and %d tables stay open", at, inTable, s.open, s.tables)
+		}
+		seen = seen || inTable
+	}
+	if !seen {
+		t.Error("no panic came while a table was open")
 	}
 }

@@ -29,7 +29,7 @@ func (c *checker) checkOrder(tables []*manifest.Table, level int) {
 
 // checkTable checks a table by itself, its metadata in the manifest, and its
 // pointers.
-func (c *checker) checkTable(m *manifest.Table) error {
+func (c *checker) checkTable(m *manifest.Table) (err error) {
 	if err := c.stop(); err != nil {
 		return err
 	}
@@ -41,17 +41,14 @@ func (c *checker) checkTable(m *manifest.Table) error {
 		c.incomplete = true
 		return c.damage(base.InFile(err, name))
 	}
+	defer func() { err = errors.Join(err, r.Close()) }() // also after a fault
 	if err = r.Verify(); err == nil {
 		p := r.Properties()
 		c.compare(m, &p)
 		err = errors.Join(c.checkKeyspaces(name, r), c.checkEntries(m, r))
 	}
 	c.incomplete = c.incomplete || err != nil
-	err = c.damage(err)
-	if e := r.Close(); err == nil {
-		err = e
-	}
-	return err
+	return c.damage(err)
 }
 
 // checkKeyspaces checks that the keys of a table are of keyspaces that the manifest

@@ -33,8 +33,8 @@ func Run(job Job) (Result, error) {
 		untilStop: stopEvery,
 		discard:   discarder{of: job.Discard, rules: &job.Rules},
 	}
+	defer m.out.abandon() // also after a panic
 	if err := m.guarded(); err != nil {
-		m.out.abandon()
 		return Result{Files: m.out.result.Files}, fmt.Errorf("compact: %w", err)
 	}
 	return m.out.result, nil

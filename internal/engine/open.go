@@ -50,8 +50,9 @@ func (e *Engine) Open(o Options) (err error) {
 	if err := takeLock(); err != nil {
 		return err
 	}
+	opened := false // also not after a panic of the clock or of the provider of keys
 	defer func() {
-		if err != nil {
+		if !opened {
 			e.abandon()
 		}
 	}()
@@ -88,6 +89,7 @@ func (e *Engine) Open(o Options) (err error) {
 		return err
 	}
 	e.startWorkers()
+	opened = true
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/event"
 	"github.com/stoatdb/stoat/internal/fault"
@@ -28,6 +29,7 @@ const agingCheck = 30 * time.Second
 // CompactStep is the step of the compactor: it does one job after the other until
 // none is due.
 func (j *Jobs) CompactStep() (again time.Duration, err error) {
+	defer j.space.Step()()
 	if j.lacking() {
 		j.space.Look()
 	}
@@ -243,20 +245,34 @@ func (j *Jobs) discardInputs(plan *compact.Plan) {
 	j.store.Discard(gone)
 }
 
-// runMerge writes what takes the place of the inputs of a plan. Nothing is left of
-// it after an error, nor after a fault in the mapping of an input.
+// runMerge writes what takes the place of the inputs of a plan. Nothing is left of it after
+// an error, a fault in the mapping of an input, or a panic of a function of the user.
 func (j *Jobs) runMerge(plan *compact.Plan, stop func() error, tell func(moved int64)) (out output, err error) {
 	m := mover{jobs: j, out: place.NewWriter(j.o.Place), tell: tell}
 	out.values = m.out
+	var made []base.FileNum // a panic brings no result
+	newFile := func() (compact.NewFile, error) {
+		file, err := j.newTableFile()
+		if err == nil {
+			made = append(made, file.Num)
+		}
+		return file, err
+	}
+	done := false
+	defer func() {
+		if !done {
+			j.store.DeleteTables(made)
+			out.values.Abandon()
+		}
+	}()
 	err = fault.Guard(func() (err error) {
-		out.result, err = j.merge(plan, j.newTableFile, &m, stop)
+		out.result, err = j.merge(plan, newFile, &m, stop)
 		return err
 	})
 	if err != nil {
 		j.quarantine.NoteTables(plan.Drops(), err)
-		j.removeOutput(out.result)
-		out.values.Abandon()
 	}
+	done = err == nil
 	return out, err
 }
 

@@ -337,6 +337,56 @@ func TestLostPage_IsAnErrorInTheWorkThatAUserAsksFor(t *testing.T) {
 	}
 }
 
+// The file of values is damaged. Then the function of the user ends Check.
+func TestCheck_ThatIsEndedClosesItsFilesAndReportsWhatItHasFound(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	testkit.Must(t, openCompacted(t, dir, 200, 1000).Close())
+	mustDamage(t, dir, ".values")
+	db, err := inside.Open(dir, nil, work.Executor{Manual: true})
+	testkit.Must(t, err)
+	defer db.Close()
+	before := openFiles(t, dir)
+	check := func(cause func()) (report *stoat.CheckReport, panicked any, err error) {
+		calls := 0
+		panicked, err = end(func() (err error) {
+			report, err = db.Check(t.Context(), stoat.CheckOptions{Progress: func(stoat.CheckProgress) {
+				if calls++; calls == 2 {
+					cause()
+				}
+			}})
+			return err
+		})
+		if after := openFiles(t, dir); after != before {
+			t.Errorf("after Check: %s, want %s", after, before)
+		}
+		return report, panicked, err
+	}
+	report, _, err := check(lostPage(t))
+	if !errors.Is(err, vfs.ErrIO) {
+		t.Errorf("Check says %v of a page that is lost", err)
+	}
+	if report == nil || report.Values != 1 || report.Tables != 1 || !errors.Is(report.Err(), stoat.ErrCorrupt) {
+		t.Errorf("the report is %+v, want a damaged value", report)
+	}
+	if _, panicked, err := check(func() { panic("on purpose") }); panicked != "on purpose" {
+		t.Errorf("Check says %v, and panics with %v", err, panicked)
+	}
+}
+
+// mustDamage changes a byte in the middle of the only file with that ending.
+func mustDamage(t *testing.T, dir, ending string) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*"+ending))
+	if err != nil || len(names) != 1 {
+		t.Fatalf("files %q, %v", names, err)
+	}
+	b, err := os.ReadFile(names[0])
+	testkit.Must(t, err)
+	b[len(b)/2] ^= 1
+	testkit.Must(t, os.WriteFile(names[0], b, 0o600))
+}
+
 func TestLostPage_ATransactionWithAnIterationThatItEndsDoesNotCommit(t *testing.T) {
 	t.Parallel()
 	const keys = 2000
@@ -400,6 +450,26 @@ func openCompacted(t *testing.T, dir string, values, size int) *inside.DB {
 // A job that meets a lost page in the middle of its output has made nothing.
 func TestLostPage_LeavesNothingOfTheFileThatWasBeingWritten(t *testing.T) {
 	t.Parallel()
+	end := endings{lostPage(t), func(_ any, err error) bool { return errors.Is(err, vfs.ErrIO) }}
+	end.mustLeaveNothing(t, true)
+}
+
+// A job tells a user how far it is, and the user's function panics.
+func TestPanic_LeavesNothingOfTheFileThatWasBeingWritten(t *testing.T) {
+	t.Parallel()
+	end := endings{func() { panic("on purpose") }, func(panicked any, _ error) bool { return panicked == "on purpose" }}
+	end.mustLeaveNothing(t, false) // a collection calls no function of a user
+}
+
+// An endings ends jobs.
+type endings struct {
+	cause func()
+	came  func(panicked any, err error) bool // whether a job has ended by cause
+}
+
+// mustLeaveNothing demands that each job leaves no new file, and none open.
+func (e *endings) mustLeaveNothing(t *testing.T, collects bool) {
+	t.Helper()
 	dir := t.TempDir()
 	creating := false // a collection has begun a file
 	db, err := inside.Open(dir, nil, work.Executor{Manual: true, Reach: func(p work.Point) { creating = creating || p == work.PointCreate }})
@@ -423,35 +493,51 @@ func TestLostPage_LeavesNothingOfTheFileThatWasBeingWritten(t *testing.T) {
 	}
 	mustRotateAndFlush(t, db)
 	before := openFiles(t, dir)
-	touch := lostPage(t)
-	stop := func() error { touch(); return nil }
+	stop := func() error { e.cause(); return nil }
 	v := db.Engine.Store.Version()
 	plan := compact.Plan{Reason: compact.ReasonManual, OutputLevel: manifest.Levels - 1, Bottom: true}
 	plan.Inputs[0] = v.Levels[0]
 	plan.Gather = 1 << 30
-	for what, job := range map[string]func() error{
+	jobs := map[string]func() error{
 		"merge":     func() error { plan := plan; plan.Gather = 0; return db.Engine.Jobs.Run(plan, stop, nil) },
 		"gathering": func() error { return db.Engine.Jobs.Run(plan, stop, nil) },
-		"collection": func() error {
+		"gathering that tells": func() error {
+			told := 0
+			return db.Engine.Jobs.Run(plan, db.Engine.Group.Err, func(int64) {
+				if told++; told == 2 {
+					e.cause()
+				}
+			})
+		},
+	}
+	if collects {
+		jobs["collection"] = func() error {
 			f := v.Values[0]
 			var batch collect.Batch
 			batch.Add(values.Choice{Num: f.Num, Copy: f.Live}, f)
 			creating = false
 			return db.Engine.Collector.Run(batch, new(collect.LiveSet), func() error {
 				if creating {
-					touch()
+					e.cause()
 				}
 				return nil
 			})
-		},
-	} {
-		if err := fault.Guard(job); !errors.Is(err, vfs.ErrIO) {
-			t.Errorf("%s says %v of a page that is lost", what, err)
+		}
+	}
+	for what, job := range jobs {
+		if panicked, err := end(job); !e.came(panicked, err) {
+			t.Errorf("%s says %v, and panics with %v", what, err, panicked)
 		}
 		if after := openFiles(t, dir); after != before {
 			t.Errorf("after a %s: %s, want %s", what, after, before)
 		}
 	}
+}
+
+// end runs a job to its end, as DB.Compact does, and recovers from a panic.
+func end(job func() error) (panicked any, err error) {
+	defer func() { panicked = recover() }()
+	return nil, fault.Guard(job)
 }
 
 // openFiles tells which tables and value files there are, and how many of them

@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -197,6 +198,77 @@ func TestOpen_MergesRunsSoonForReaders(t *testing.T) {
 				}
 				testkit.Must(t, db.Close())
 			})
+		})
+	}
+}
+
+// A panickyUser is a clock and a provider of keys. Its call with the number at panics.
+type panickyUser struct {
+	stoat.KeyProvider
+	at, calls int
+}
+
+func (u *panickyUser) call() {
+	if u.calls++; u.calls == u.at {
+		panic("on purpose")
+	}
+}
+
+func (u *panickyUser) Now() time.Time {
+	u.call()
+	return time.UnixMilli(1000)
+}
+
+func (u *panickyUser) Current(ctx context.Context) (string, []byte, error) {
+	u.call()
+	return u.KeyProvider.Current(ctx)
+}
+
+func (u *panickyUser) Key(ctx context.Context, id string) ([]byte, error) {
+	u.call()
+	return u.KeyProvider.Key(ctx, id)
+}
+
+// The clock or the provider of keys panics in each of the calls that Open makes.
+func TestOpen_ThatAPanicEndsLeavesNothingLocked(t *testing.T) {
+	t.Parallel()
+	for what, set := range map[string]func(o *stoat.Options, u *panickyUser){
+		"keys":                  func(o *stoat.Options, u *panickyUser) { o.Keys = u },
+		"keys, to read":         func(o *stoat.Options, u *panickyUser) { o.Keys, o.ReadOnly = u, true },
+		"clock":                 func(o *stoat.Options, u *panickyUser) { o.Clock = u },
+		"clock, with good keys": func(o *stoat.Options, u *panickyUser) { o.Clock, o.Keys = u, testkit.Keys },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			disk := memfs.New()
+			open := func(u *panickyUser) (db *inside.DB, panicked any) {
+				defer func() { panicked = recover() }()
+				opts := &stoat.Options{FS: disk}
+				set(opts, u)
+				opts.ReadOnly = opts.ReadOnly && u.at > 0 // a good user also writes
+				db, err := inside.Open("/db", opts, work.Executor{Manual: true})
+				testkit.Must(t, err)
+				return db, nil
+			}
+			use := func() {
+				db, _ := open(&panickyUser{KeyProvider: testkit.Keys})
+				testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("k"), nil) }))
+				testkit.Must(t, db.Close())
+			}
+			for at := 1; ; at++ {
+				if strings.Contains(what, "to read") {
+					use()
+				}
+				db, panicked := open(&panickyUser{KeyProvider: testkit.Keys, at: at})
+				if panicked == nil {
+					testkit.Must(t, db.Close())
+					if at == 1 {
+						t.Error("Open makes no call that panics")
+					}
+					return
+				}
+				use()
+			}
 		})
 	}
 }
