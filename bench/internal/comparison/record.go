@@ -32,6 +32,18 @@ type Record struct {
 	// LaterRevisions are the other revisions of stoat that resumed the run. The
 	// figures then mix revisions.
 	LaterRevisions []string
+
+	// revisions are the revisions that measured the results, in their order.
+	revisions []string
+}
+
+// RevisionOf returns the revision that measured the result with this index, or "" if the
+// record does not say.
+func (rec *Record) RevisionOf(result int) string {
+	if result < len(rec.revisions) {
+		return rec.revisions[result]
+	}
+	return ""
 }
 
 // Settings are the settings at the start of a run. A run resumes only with the
@@ -131,6 +143,7 @@ func (rec *Record) add(l line) {
 		rec.Limits = append(rec.Limits, l.Limits)
 	case l.Result != nil:
 		rec.Results = append(rec.Results, *l.Result)
+		rec.revisions = append(rec.revisions, rec.lastRevision())
 	}
 }
 

@@ -28,6 +28,9 @@ type Options struct {
 	Readers  int // the most open readers
 	NoSync   bool
 
+	// Append writes with MDB_APPEND. A key that is not above all others is then an error.
+	Append bool
+
 	// NoReadAhead advises the system to read only the pages that are asked for.
 	NoReadAhead bool
 }
@@ -36,6 +39,7 @@ type Options struct {
 type Env struct {
 	env *C.MDB_env
 	dbi C.MDB_dbi
+	put C.uint // the flags of a put
 }
 
 func asError(what string, rc C.int) error {
@@ -48,6 +52,9 @@ func asError(what string, rc C.int) error {
 // Open opens or creates the environment in dir.
 func Open(dir string, o Options) (*Env, error) {
 	e := new(Env)
+	if o.Append {
+		e.put = C.MDB_APPEND
+	}
 	if err := asError("create environment", C.mdb_env_create(&e.env)); err != nil {
 		return nil, err
 	}
@@ -99,6 +106,7 @@ func (e *Env) Stats() string {
 type Txn struct {
 	txn *C.MDB_txn
 	dbi C.MDB_dbi
+	put C.uint
 }
 
 // Update runs fn in a write transaction, which belongs to one thread.
@@ -109,7 +117,7 @@ func (e *Env) Update(fn func(tx Txn) error) error {
 	if err := asError("begin", C.mdb_txn_begin(e.env, nil, 0, &txn)); err != nil {
 		return err
 	}
-	if err := fn(Txn{txn, e.dbi}); err != nil {
+	if err := fn(Txn{txn, e.dbi, e.put}); err != nil {
 		C.mdb_txn_abort(txn)
 		return err
 	}
@@ -120,7 +128,7 @@ func (e *Env) Update(fn func(tx Txn) error) error {
 func (tx Txn) Put(key, value []byte) error {
 	k, kn := lent(key)
 	v, vn := lent(value)
-	return asError("put", C.lmdb_put(tx.txn, tx.dbi, k, kn, v, vn))
+	return asError("put", C.lmdb_put(tx.txn, tx.dbi, k, kn, v, vn, tx.put))
 }
 
 // Delete deletes key, which need not exist.

@@ -42,9 +42,9 @@ int lmdb_reader_next(lmdb_reader *r) {
 
 void lmdb_reader_end(lmdb_reader *r) { mdb_txn_reset(r->txn); }
 
-int lmdb_put(MDB_txn *txn, MDB_dbi dbi, const char *k, size_t kn, const char *v, size_t vn) {
+int lmdb_put(MDB_txn *txn, MDB_dbi dbi, const char *k, size_t kn, const char *v, size_t vn, unsigned flags) {
 	MDB_val key = {kn, (void *)k}, val = {vn, (void *)v};
-	return mdb_put(txn, dbi, &key, &val, 0);
+	return mdb_put(txn, dbi, &key, &val, flags);
 }
 
 int lmdb_del(MDB_txn *txn, MDB_dbi dbi, const char *k, size_t kn) {

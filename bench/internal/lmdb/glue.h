@@ -29,7 +29,8 @@ int lmdb_reader_seek(lmdb_reader *r, const char *key, size_t n);
 int lmdb_reader_next(lmdb_reader *r);
 void lmdb_reader_end(lmdb_reader *r);
 
-int lmdb_put(MDB_txn *txn, MDB_dbi dbi, const char *k, size_t kn, const char *v, size_t vn);
+// lmdb_put passes flags to mdb_put, such as MDB_APPEND.
+int lmdb_put(MDB_txn *txn, MDB_dbi dbi, const char *k, size_t kn, const char *v, size_t vn, unsigned flags);
 
 // lmdb_del deletes a key, which need not exist.
 int lmdb_del(MDB_txn *txn, MDB_dbi dbi, const char *k, size_t kn);

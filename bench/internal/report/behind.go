@@ -17,12 +17,16 @@ type behindLine struct {
 
 // slight returns whether the difference may be noise. Then the interval of the ratio
 // includes equality, or there is none and the difference is less than a tenth.
-func (l behindLine) slight() bool {
+func (l Line) slight() bool {
 	if l.Ratios.Known() {
 		return l.Ratios.Low <= 1 && l.Ratios.High >= 1
 	}
-	return factor(l.Line) < behindFrom
+	f := factor(l)
+	return f < behindFrom && f > 1/behindFrom
 }
+
+// sure returns whether the interval of the ratio says which store is better.
+func (l Line) sure() bool { return l.Ratios.Known() && !l.slight() }
 
 // worseText writes how many times better the best peer is.
 func (l behindLine) worseText() string {
@@ -96,24 +100,41 @@ func byReason(lines []behindLine) [][]behindLine {
 	return groups
 }
 
-// standing says in how many of the compared lines stoat is not first, and how
-// many of those differences may be noise.
-func standing(tables []Table, lines []behindLine) string {
-	compared, slight := 0, 0
+// standing says in how many of the compared lines stoat is first and in how many it is not,
+// and how many of these differences may be noise.
+func standing(tables []Table) string {
+	var compared, first, slightlyFirst, openFirst, behind, slightlyBehind, openBehind int
 	for _, t := range tables {
 		for _, l := range t.Lines {
-			if l.Best >= 0 && (oursOf(l).ok() || l.Lost) {
-				compared++
+			if l.Best < 0 || !oursOf(l).ok() && !l.Lost {
+				continue
+			}
+			compared++
+			switch f := factor(l); {
+			case f > 1:
+				behind++
+				slightlyBehind += count(l.slight())
+				openBehind += count(!l.Ratios.Known())
+			case f > 0 && f < 1:
+				first++
+				slightlyFirst += count(l.slight())
+				openFirst += count(!l.Ratios.Known())
 			}
 		}
 	}
-	for _, l := range lines {
-		if l.slight() {
-			slight++
-		}
+	return fmt.Sprintf("Of %d rows that compare stoat with a peer, stoat is first in %d and not first in %d. "+
+		"The difference may be noise in %d of the rows in which it is first, and in %d of those in which it is not. "+
+		"Then the interval includes equality, or there is none and the difference is less than a tenth. "+
+		"There is none in %d of the former and in %d of the latter.",
+		compared, first, behind, slightlyFirst, slightlyBehind, openFirst, openBehind)
+}
+
+// count returns 1 if the condition holds.
+func count(holds bool) int {
+	if holds {
+		return 1
 	}
-	return fmt.Sprintf("Of %d rows that compare stoat with a peer, stoat is not first in %d. In %d of these the difference may be noise. "+
-		"Its interval includes equality, or there are too few repeats for an interval and it is less than a tenth.", compared, len(lines), slight)
+	return 0
 }
 
 // oursOf returns our cell of a line.

@@ -24,10 +24,6 @@ var figureRows = []reasonKey{
 // fewRepeats says what one run decides, or more that are still too few.
 var fewRepeats = map[bool]string{true: "One run decides no target.", false: "So few runs decide no target."}
 
-// figureLosses is how many losses a front page has: the worst row of each of
-// the worst reasons.
-const figureLosses = 5
-
 // Figures writes a few rows of a record and its worst losses as Markdown, for a
 // front page. details is the link to the page of benchmarks.
 func Figures(out io.Writer, rec *comparison.Record, details string) error {
@@ -48,13 +44,15 @@ func Figures(out io.Writer, rec *comparison.Record, details string) error {
 			shown = append(shown, Table{Section: t.Section, Lines: []Line{l}})
 		}
 	}
-	for i, group := range byReason(behind(tables)) {
-		if l := group[0]; i < figureLosses {
-			markdownRow(w, []string{"**loses:** " + l.Section + ": " + l.label(), l.oursText(), l.bestText()})
-			shown = append(shown, Table{Section: Section{Title: l.Section}, Lines: []Line{l.Line}})
-		}
+	losses := worstLosses(behind(tables))
+	for _, l := range losses {
+		markdownRow(w, []string{"**loses:** " + l.Section + ": " + l.label(), l.oursText(), l.bestText()})
+		shown = append(shown, Table{Section: Section{Title: l.Section}, Lines: []Line{l.Line}})
 	}
 	fmt.Fprintln(w)
+	if losses != nil {
+		fmt.Fprintf(w, "The losses are the worst row of each of %d reasons, and then cold seeks and the bytes written by overwriting. %s\n\n", lossesShown, lossesNote)
+	}
 	markdownMarks(w, rec, shown)
 	return w.Flush()
 }

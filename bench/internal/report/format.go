@@ -64,7 +64,7 @@ func (c Cell) spreadText() string {
 
 // oursText writes our figure for a comparison with that of bestText.
 func (l Line) oursText() string {
-	if l.Shared && !math.IsNaN(l.Ours) {
+	if l.Shared && l.Best >= 0 && oursOf(l).ok() {
 		return number(l.Ours)
 	}
 	return oursOf(l).text()
@@ -77,7 +77,7 @@ func (l Line) bestText() string {
 		return "–"
 	}
 	best := l.Cells[l.Best]
-	if l.Shared && !math.IsNaN(l.Theirs) {
+	if l.Shared && oursOf(l).ok() {
 		return best.Store + " " + number(l.Theirs)
 	}
 	return best.Store + " " + best.text()

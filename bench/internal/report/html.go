@@ -99,7 +99,7 @@ func HTML(out io.Writer, rec *comparison.Record) error {
 	d.Above = aboveLimits(rec, tables)
 	d.Marks = markNotes(rec, tables)
 	lines := behind(tables)
-	d.Standing = standing(tables, lines)
+	d.Standing = standing(tables)
 	for _, l := range lines {
 		d.Behind = append(d.Behind, pageBehind{l.Section, l.label(), l.oursText(), l.bestText(), l.worseText(), l.Reason})
 	}
@@ -123,9 +123,11 @@ func pageTableOf(t Table) pageTable {
 }
 
 // ratioClass returns the CSS class of a ratio: gain, loss, or empty where the
-// difference may be noise.
+// difference may be noise or is less than a tenth.
 func ratioClass(l Line) string {
 	switch f := factor(l); {
+	case l.slight():
+		return ""
 	case f >= behindFrom:
 		return "loss"
 	case f > 0 && f <= 1/behindFrom:

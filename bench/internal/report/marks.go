@@ -13,17 +13,28 @@ import (
 // sharedMark marks a comparison that leaves out the repeats of one store only.
 const sharedMark = "‡"
 
-const sharedNote = sharedMark + " stoat or the best peer has further repeats, often because the peer was far behind in other rows. " +
-	"Ratios, and the figures beside a best peer, are of the repeats that both have."
+const sharedNote = sharedMark + " stoat or the best peer has further repeats, at other times or beside other stores. " +
+	"Ratios, and the figures beside a best peer, are of the repeats in which both ran soon after each other. Without any, they are of all that both have."
+
+// apartMark marks a row that compares figures which never ran soon after each other.
+const apartMark = "‖"
+
+var apartNote = fmt.Sprintf("%s the two figures are of different revisions, or began more than %.0f hours apart. "+
+	"Their ratio has no interval and decides no target.", apartMark, soon.Hours())
 
 // missingMark marks a row without the figures of some peers, which could be the best.
 const missingMark = "§"
 
-// fewMark marks a row in which stoat has fewer repeats than a target needs, in a record that
-// otherwise has enough.
+// fewMark marks a row in which fewer repeats than a target needs are behind the ratio or the
+// figure of stoat, in a record that otherwise has enough.
 const fewMark = "¶"
 
-var fewNote = fmt.Sprintf("%s stoat ran fewer than %d repeats. So few decide no target.", fewMark, interval.SamplesMin)
+var fewNote = fmt.Sprintf("%s fewer than %d repeats are behind the ratio to the peer, or behind the figure that the target limits. "+
+	"A figure of so few decides no target. Of two, it is the geometric mean.", fewMark, interval.SamplesMin)
+
+// perhapsNote explains a standing that is not sure.
+var perhapsNote = fmt.Sprintf("Perhaps: the interval of the ratio includes equality, or there is none, because fewer than %d pairs of repeats ran soon after each other.",
+	interval.SamplesMin)
 
 // label writes the label of the row with its marks.
 func (l Line) label() string {
@@ -33,6 +44,9 @@ func (l Line) label() string {
 	}
 	if l.Missing != nil {
 		text += " " + missingMark
+	}
+	if l.Apart {
+		text += " " + apartMark
 	}
 	if l.Few {
 		text += " " + fewMark
@@ -54,6 +68,9 @@ func markNotes(rec *comparison.Record, tables []Table) []string {
 	}
 	if has(func(l Line) bool { return l.Missing != nil }) {
 		notes = append(notes, missingNote(tables))
+	}
+	if has(func(l Line) bool { return l.Apart }) {
+		notes = append(notes, apartNote)
 	}
 	if has(func(l Line) bool { return l.Few }) {
 		notes = append(notes, fewNote)

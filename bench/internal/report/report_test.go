@@ -95,7 +95,7 @@ func TestRatio_OnlyRepeatsThatBothHaveCount(t *testing.T) {
 		t.Error("the row is no loss")
 	}
 	for name, text := range map[string]string{"summary": summaryOf(t, rec.Results...), "report": markdownOf(t, rec)} {
-		for _, want := range []string{"get, 1 goroutine, ns (63 % hits) ‡ |", "1,000", "lmdb 900 |", sharedNote} {
+		for _, want := range []string{"get, 1 goroutine, ns (63 % hits) ‡ ¶ |", "1,000", "lmdb 900 |", sharedNote} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the %s lacks %q:\n%s", name, want, text)
 			}
@@ -366,7 +366,7 @@ func TestMarkdown_EndsWithEveryRowInWhichAPeerIsFirst(t *testing.T) {
 		t.Fatal("the report does not end with the list")
 	}
 	for _, want := range []string{
-		"Of 3 rows that compare stoat with a peer, stoat is not first in 2. In 1 of these",
+		"Of 3 rows that compare stoat with a peer, stoat is first in 0 and not first in 2. The difference may be noise in 0 of the rows in which it is first, and in 1 of those",
 		reasons[reasonKey{"open", "close_ms", ""}] + "\n\n- 1 KiB × 1 M: close, ms. 30.0 against lmdb 10.0 (3.00 ×).",
 		"open after clean close, ms. 1.02 against lmdb 1.00 (1.02 ×).",
 	} {

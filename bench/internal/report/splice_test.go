@@ -54,7 +54,7 @@ func TestFigures_HaveTheWorstLossesAndSayWhatOneRunDecides(t *testing.T) {
 		result("stoat", "get", "128", workload.OK, metrics(500, 0)), result("lmdb", "get", "128", workload.OK, metrics(1000, 0)),
 		result("stoat", "open", "1k", workload.OK, metrics(0, 3)), result("lmdb", "open", "1k", workload.OK, metrics(0, 1)),
 	)
-	page, err := SpliceFigures([]byte("before\n<!-- figures: begin -->\nold\n<!-- figures: end -->\nafter\n"), rec, "b.md")
+	page, err := SpliceFigures([]byte("before\n<!-- figures: begin -->\nformer\n<!-- figures: end -->\nafter\n"), rec, "b.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestFigures_HaveTheWorstLossesAndSayWhatOneRunDecides(t *testing.T) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
 	}
-	if strings.Contains(string(page), "old") {
+	if strings.Contains(string(page), "former") {
 		t.Error("the page has its old figures")
 	}
 	if _, err := SpliceFigures([]byte("no marks"), rec, ""); !errors.Is(err, ErrNoMarks) {

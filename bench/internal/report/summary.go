@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/stoatdb/stoat/bench/internal/comparison"
 )
@@ -26,7 +28,10 @@ var headlineMetrics = map[metricKey]bool{
 	{"queue", "queue_10000_per_s"}:                true,
 	{"beside", "seek20_slowdown"}:                 true,
 	{"cold-scan", "cold_scan_ns"}:                 true,
+	{"cold-get", "cold_1_per_s"}:                  true,
 	{"cold-get", "cold_16_per_s"}:                 true,
+	{"cold-seek", "cold_seek_1_per_s"}:            true,
+	{"cold-seek", "cold_seek_16_per_s"}:           true,
 	{"seek", "seek_1_ns"}:                         true,
 	{"churn", "total_s"}:                          true,
 	{"churn", "space_peak_per_live_byte"}:         true,
@@ -44,21 +49,38 @@ var headlineMetrics = map[metricKey]bool{
 	{"json", "size_per_live_byte"}:                true,
 }
 
-// summaryLosses is how many reasons for a loss the summary gives, the worst
-// first.
-const summaryLosses = 5
-
 // Summary writes the headline rows of a record as Markdown, each with the best
 // peer, and the worst losses. fullReport is the link to the full report.
 func Summary(out io.Writer, rec *comparison.Record, fullReport string) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "Recorded on %s. %s\n\n", rec.Settings.Began.Format("2006-01-02"), headline(rec))
 	fmt.Fprintf(w, "The [full report](%s) has all rows of all stores, and the remarks on the run.\n\n", fullReport)
+	for _, text := range cautions(rec) {
+		fmt.Fprintf(w, "%s\n\n", text)
+	}
 	tables := Tables(rec, storeNames(rec))
 	shown := summaryTable(w, tables)
+	if slices.ContainsFunc(shown, func(t Table) bool { return slices.ContainsFunc(t.Lines, Line.perhaps) }) {
+		fmt.Fprintf(w, "%s\n\n", perhapsNote)
+	}
 	markdownMarks(w, rec, shown)
 	summaryBehind(w, tables)
 	return w.Flush()
+}
+
+// cautionStart begins a paragraph of a note that the summary repeats: what a reader of the
+// ratios must know.
+const cautionStart = "Caution: "
+
+// cautions returns these paragraphs.
+func cautions(rec *comparison.Record) []string {
+	var all []string
+	for paragraph := range strings.SplitSeq(rec.Note, "\n\n") {
+		if strings.HasPrefix(paragraph, cautionStart) {
+			all = append(all, paragraph)
+		}
+	}
+	return all
 }
 
 func isHeadline(row Row) bool {
@@ -91,19 +113,26 @@ func summaryTable(w io.Writer, tables []Table) (shown []Table) {
 }
 
 // standingText writes how many times better or worse our figure is than the
-// best peer's.
+// best peer's, and whether that is sure.
 func (l Line) standingText() string {
 	f := factor(l)
+	perhaps := ""
+	if !l.sure() {
+		perhaps = "perhaps "
+	}
 	switch {
 	case l.Lost, math.IsNaN(l.Ratio), f == 0:
 		return "–"
 	case number(f) == number(1):
 		return "equal"
 	case f > 1:
-		return number(f) + " × worse"
+		return perhaps + number(f) + " × worse"
 	}
-	return number(1/f) + " × better"
+	return perhaps + number(1/f) + " × better"
 }
+
+// perhaps returns whether the standing of the line is not sure.
+func (l Line) perhaps() bool { return strings.HasPrefix(l.standingText(), "perhaps") }
 
 // summaryBehind writes the worst losses, one row for each reason. Rows without
 // a reason are left to the full report.
@@ -112,9 +141,9 @@ func summaryBehind(w io.Writer, tables []Table) {
 	if len(lines) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "### Where stoat is not first\n\n%s These are the worst rows with a recorded reason, one for each reason:\n\n", standing(tables, lines))
-	for i, group := range byReason(lines) {
-		if worst := group[0]; i < summaryLosses && worst.Reason != "" {
+	fmt.Fprintf(w, "### Where stoat is not first\n\n%s These are the worst rows with a recorded reason, one for each reason. %s\n\n", standing(tables), lossesNote)
+	for _, worst := range worstLosses(lines) {
+		if worst.Reason != "" {
 			fmt.Fprintf(w, "- %s: %s. %s against %s (%s). %s\n",
 				worst.Section, worst.label(), worst.oursText(), worst.bestText(), worst.worseText(), worst.Reason)
 		}

@@ -17,9 +17,9 @@ type Cell struct {
 	Store            string
 	Status           workload.Status // empty if the job has not run
 	Detail           string
-	Median, Min, Max float64 // if the status is OK
+	Median, Min, Max float64 // if the status is OK; the median is the middle of the repeats
 	Repeats          int
-	Samples          map[int]float64 // the figure of each repeat
+	Samples          map[int]sample // the figure of each repeat
 }
 
 // ok returns whether the cell has a figure.
@@ -44,12 +44,12 @@ type Line struct {
 	Spread float64 // the largest (max-min)/median of the cells
 	Lost   bool    // we have no figure, because we failed where a peer has one
 
-	// Ours and Theirs are the medians of stoat and of the best peer over the repeats that both
-	// have. Shared says that one of them has more repeats, which do not count in the ratio.
+	// Ours and Theirs are the middles of stoat and of the best peer over the repeats that the
+	// ratio rests on. Shared says that one of them has more repeats, which do not count in it.
 	Ours, Theirs float64
 	Shared       bool
 
-	Ratios  interval.Interval // of the ratio to the best peer, repeat by repeat
+	Ratios  interval.Interval // of the ratio to the best peer, pair by pair
 	Figure  float64           // what the target limits; NaN if it is not known
 	Judged  interval.Interval // of Figure
 	Verdict Verdict
@@ -58,8 +58,13 @@ type Line struct {
 	// the store.
 	Missing []string
 
-	// Few says that stoat has too few repeats for a verdict, though the run has enough.
+	// Few says that too few repeats are behind the ratio or behind the target's figure, though
+	// the run has enough.
 	Few bool
+
+	// Apart says that the two figures of the ratio, or of a target that compares two figures
+	// of stoat, never ran soon after each other.
+	Apart bool
 }
 
 // A Table is a section with its lines.
@@ -117,7 +122,7 @@ func (t Table) withoutAbsent(stores []string) Table {
 type results struct {
 	stores []string
 	peers  []string // all peers that the run named, those it could not run too
-	byJob  map[jobName][]workload.Result
+	byJob  map[jobName][]measured
 	limits map[string]float64
 
 	repeats int // the number of the last repeat
@@ -125,11 +130,17 @@ type results struct {
 
 type jobName struct{ store, workload, data string }
 
+// A measured result knows the revision that measured it.
+type measured struct {
+	workload.Result
+	revision string
+}
+
 func collect(rec *comparison.Record, stores []string) results {
-	c := results{stores: stores, byJob: map[jobName][]workload.Result{}, limits: medianLimits(rec.Limits), repeats: repeatsOf(rec)}
-	for _, r := range rec.Results {
+	c := results{stores: stores, byJob: map[jobName][]measured{}, limits: medianLimits(rec.Limits), repeats: repeatsOf(rec)}
+	for i, r := range rec.Results {
 		name := jobName{r.Job.Store, r.Job.Workload, r.Job.Data}
-		c.byJob[name] = append(c.byJob[name], r)
+		c.byJob[name] = append(c.byJob[name], measured{r, rec.RevisionOf(i)})
 		if !isOurs(r.Job.Store) && !slices.Contains(c.peers, r.Job.Store) {
 			c.peers = append(c.peers, r.Job.Store)
 		}
@@ -163,7 +174,7 @@ func median(v []float64) float64 {
 // cell gathers the repeats of one store. A wrong answer in any repeat spoils the
 // cell. After any other failure the successful repeats still count.
 func (c results) cell(row Row, store string) Cell {
-	cell := Cell{Store: store, Samples: map[int]float64{}}
+	cell := Cell{Store: store, Samples: map[int]sample{}}
 	var values []float64
 	for _, r := range c.byJob[jobName{store, row.Workload, row.Data}] {
 		value, has := r.Metrics[row.Metric]
@@ -174,17 +185,17 @@ func (c results) cell(row Row, store string) Cell {
 			if cell.Status != workload.OK {
 				cell.Status, cell.Detail = r.Status, r.Detail
 			}
-			if cell.Status == workload.Skipped && loadFailed(r) {
+			if cell.Status == workload.Skipped && loadFailed(r.Result) {
 				cell.Status = workload.Failed
 			}
 		case has:
 			cell.Status, cell.Detail = workload.OK, r.Detail
 			values = append(values, value*c.factor(row))
-			cell.Samples[r.Job.Repeat] = value * c.factor(row)
+			cell.Samples[r.Job.Repeat] = sample{value * c.factor(row), r.Began, r.revision}
 		}
 	}
 	if cell.Repeats = len(values); cell.Repeats > 0 {
-		cell.Median = median(values)
+		cell.Median = middle(values)
 		cell.Min, cell.Max = slices.Min(values), slices.Max(values)
 	}
 	return cell
@@ -227,46 +238,31 @@ func (c results) line(row Row) Line {
 	}
 	l.Lost = mine.failed() && l.Best >= 0
 	l.Missing = c.missing(row)
-	l.Few = mine.ok() && mine.Repeats < interval.SamplesMin && c.repeats >= interval.SamplesMin
+	l.Few = l.Few || mine.Repeats < interval.SamplesMin
 	c.judge(&l, mine)
+	l.Few = l.Few && mine.ok() && c.repeats >= interval.SamplesMin
 	return l
 }
 
-// compare sets the ratio to the best peer. A peer that was spared has fewer repeats than
-// stoat, and a repeat may be slow for all stores. So only repeats that both have count.
+// compare sets the ratio to the best peer.
 func (l *Line) compare(mine, other Cell) {
-	var repeats int
-	l.Ours, l.Theirs, repeats = common(mine, other)
-	l.Shared = repeats != len(mine.Samples) || repeats != len(other.Samples)
+	p := pair(mine, other)
+	l.Ours, l.Theirs, l.Apart, l.Few = middle(p.mine), middle(p.other), p.apart, p.few()
+	l.Shared = len(p.mine) != len(mine.Samples) || len(p.other) != len(other.Samples)
 	if l.Theirs > 0 {
 		l.Ratio = l.Ours / l.Theirs
 	}
-	l.Ratios = interval.Typical(paired(mine, other))
-}
-
-// common returns the medians of two cells over the repeats that both have, and the number of
-// these. Without any, the medians are NaN.
-func common(a, b Cell) (medianA, medianB float64, repeats int) {
-	var as, bs []float64
-	for repeat, v := range a.Samples {
-		if w, ok := b.Samples[repeat]; ok {
-			as, bs = append(as, v), append(bs, w)
-		}
-	}
-	if as == nil {
-		return math.NaN(), math.NaN(), 0
-	}
-	return median(as), median(bs), len(as)
+	l.Ratios = p.interval()
 }
 
 // closer returns whether peer a does better against stoat than peer b, each in the repeats
-// that it shares with stoat. Where that decides nothing, their own medians do.
+// that it is compared in. Where that decides nothing, their own medians do.
 func closer(row Row, mine, a, b Cell) bool {
-	mineA, theirsA, repeatsA := common(mine, a)
-	mineB, theirsB, repeatsB := common(mine, b)
-	if repeatsA > 0 && repeatsB > 0 {
+	if mine.ok() {
+		withA, withB := pair(mine, a), pair(mine, b)
 		// The products compare the ratios without dividing by a figure of zero.
-		if x, y := theirsA*mineB, theirsB*mineA; x != y {
+		x, y := middle(withA.other)*middle(withB.mine), middle(withB.other)*middle(withA.mine)
+		if x != y {
 			return better(row, x, y)
 		}
 	}

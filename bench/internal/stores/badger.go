@@ -13,7 +13,7 @@ func badgerInfo() Info {
 		Name:    "badger",
 		Version: moduleVersion("github.com/dgraph-io/badger/v4"),
 		Options: "DefaultOptions, SyncWrites if the workload syncs, block cache and memtable of the common sizes; " +
-			"WriteBatch for batches, Update for single keys; GOMAXPROCS 128 for cold reads, as its documentation recommends; " +
+			"WriteBatch for batches, Update for single keys; GOMAXPROCS 128, as its documentation recommends; " +
 			"garbage collection: close and open with CompactL0OnClose, close and open, Flatten, RunValueLogGC(0.5)",
 		Open: func(c Config) (Store, error) { return openBadger(c, badger.DefaultOptions(c.Dir)) },
 	}
@@ -36,7 +36,7 @@ type badgerStore struct {
 }
 
 func openBadger(c Config, o badger.Options) (Store, error) {
-	c.raiseProcessors()
+	raiseProcessors()
 	o = o.WithSyncWrites(c.Sync).WithLogger(nil).
 		WithBlockCacheSize(c.CacheBytes).WithMemTableSize(c.MemtableBytes)
 	s := &badgerStore{options: o}

@@ -16,7 +16,7 @@ func bboltInfo() Info {
 		Name:    "bbolt",
 		Version: moduleVersion("go.etcd.io/bbolt"),
 		Options: "as etcd runs it: hash map freelist, not synced to disk, 10 GiB mapped from the start, but no MAP_POPULATE, which reads the whole file when it is opened; Update for one writer, " +
-			"Batch for many; GOMAXPROCS 128 for cold reads; opened for reading only before these, because it otherwise reads all pages to find the free ones; no call returns space while the database is open",
+			"Batch for many; FillPercent 1.0 for ascending keys; GOMAXPROCS 128 for cold reads; opened for reading only before these, because it otherwise reads all pages to find the free ones; no call returns space while the database is open",
 		Open: openBbolt,
 	}
 }
@@ -24,6 +24,7 @@ func bboltInfo() Info {
 type bboltStore struct {
 	db      *bbolt.DB
 	writers int
+	fill    float64 // the share of a page that a split fills
 }
 
 var bboltBucket = []byte("b")
@@ -36,8 +37,12 @@ const bboltFile = "bbolt.db"
 // a 32-bit system.
 const bboltMapBytes = min(10<<30, math.MaxInt/4)
 
+// bboltFillAscending is the fill percent of ascending keys, with which bbolt's own Compact
+// writes. No later key falls into a full page.
+const bboltFillAscending = 1.0
+
 func openBbolt(c Config) (Store, error) {
-	c.raiseProcessors()
+	c.raiseIfCold()
 	o := *bbolt.DefaultOptions
 	o.FreelistType = bbolt.FreelistMapType
 	o.NoFreelistSync = true
@@ -51,8 +56,12 @@ func openBbolt(c Config) (Store, error) {
 	// Batch waits for more calls until the batch is full: when it holds a call
 	// of every writer.
 	db.MaxBatchSize = max(c.Writers, 1)
+	s := &bboltStore{db: db, writers: c.Writers, fill: bbolt.DefaultFillPercent}
+	if c.Ascending {
+		s.fill = bboltFillAscending
+	}
 	if c.Cold {
-		return &bboltStore{db: db, writers: c.Writers}, nil
+		return s, nil
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
 		_, err := tx.CreateBucketIfNotExists(bboltBucket)
@@ -61,7 +70,7 @@ func openBbolt(c Config) (Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create bucket: %w", err)
 	}
-	return &bboltStore{db: db, writers: c.Writers}, nil
+	return s, nil
 }
 
 // Apply shares a transaction among many writers, and with it the sync and the pages that
@@ -69,6 +78,7 @@ func openBbolt(c Config) (Store, error) {
 func (s *bboltStore) Apply(b *Batch) error {
 	return s.commit()(func(tx *bbolt.Tx) error {
 		bucket := tx.Bucket(bboltBucket)
+		bucket.FillPercent = s.fill
 		for i := range b.Len() {
 			if err := bboltWrite(bucket, b.At(i)); err != nil {
 				return err
@@ -78,7 +88,9 @@ func (s *bboltStore) Apply(b *Batch) error {
 	})
 }
 
-// commit returns the call that runs a write transaction.
+// commit returns the call that runs a write transaction. Batch is faster even in the mixtures,
+// where a put waits until all four goroutines put, or for 10 ms. In small runs it made 1.3 to
+// 1.5 times as many operations as Update with 5 % of puts, and 1.5 to 2 times with half.
 func (s *bboltStore) commit() func(fn func(tx *bbolt.Tx) error) error {
 	if s.writers > 1 {
 		return s.db.Batch

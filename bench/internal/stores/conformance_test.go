@@ -59,8 +59,8 @@ func TestStores_AllAnswerAlike(t *testing.T) {
 	}
 }
 
-// Go processors that wait for the device must not limit the peers that wait on them.
-func TestStores_ColdReadsHaveProcessorsToWaitOn(t *testing.T) {
+// Go processors must not limit the peers that wait on them: for the device, or in calls into C.
+func TestStores_WaitingPeersHaveProcessors(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
 	defer runtime.GOMAXPROCS(before)
 	for _, info := range All() {
@@ -68,19 +68,69 @@ func TestStores_ColdReadsHaveProcessorsToWaitOn(t *testing.T) {
 			continue
 		}
 		dir := t.TempDir()
-		for _, cold := range []bool{false, true} {
+		for _, c := range []Config{{Writers: 1}, {Writers: 16}, {Writers: 1, Beside: true}, {Writers: 16, Cold: true}} {
 			runtime.GOMAXPROCS(2)
-			s, err := info.Open(Config{Dir: dir, CacheBytes: 16 << 20, MemtableBytes: MemtableBytesMin, Writers: 16, Cold: cold})
+			c.Dir, c.CacheBytes, c.MemtableBytes = dir, 16<<20, MemtableBytesMin
+			s, err := info.Open(c)
 			if err != nil {
 				t.Fatalf("%s: %v", info.Name, err)
 			}
-			if got := runtime.GOMAXPROCS(0) > 16; got != cold {
-				t.Errorf("%s, cold: %t: more than 16 processors: %t", info.Name, cold, got)
+			want := c.Cold
+			switch info.Name {
+			case "badger", "badger-wisckey":
+				want = true
+			case "lmdb", "rocksdb", "rocksdb-blob":
+				want = c.Cold || c.Beside || c.Writers > 1
+			}
+			if got := runtime.GOMAXPROCS(0) > 16; got != want {
+				t.Errorf("%s with %+v: more than 16 processors: %t, want %t", info.Name, c, got, want)
 			}
 			if err := s.Close(); err != nil {
 				t.Errorf("%s: %v", info.Name, err)
 			}
 		}
+	}
+}
+
+// The options for ascending keys must change no answer.
+func TestStores_AscendingKeysAreAllFound(t *testing.T) {
+	for _, info := range All() {
+		if info.Open == nil {
+			continue
+		}
+		t.Run(info.Name, func(t *testing.T) {
+			dir := t.TempDir()
+			open := func(ascending bool) *harness {
+				h := &harness{t: t, info: info, config: Config{
+					Dir: dir, CacheBytes: 16 << 20, MemtableBytes: MemtableBytesMin, Writers: 1, Ascending: ascending,
+				}}
+				h.open()
+				return h
+			}
+			h := open(true)
+			var want []string
+			for first := 0; first < 1000; first += 100 {
+				b := NewBatch(nil)
+				for i := first; i < first+100; i++ {
+					key := fmt.Sprintf("%06d", i)
+					b.Set([]byte(key), bytes.Repeat([]byte{byte(i)}, 200))
+					want = append(want, key)
+				}
+				h.must(h.store.Apply(b))
+			}
+			h.must(h.store.Sync())
+			h.close()
+			h = open(false)
+			defer h.close()
+			var got []string
+			h.must(h.reader.Scan(ScanOptions{}, func(key, value []byte) error {
+				got = append(got, string(key))
+				return nil
+			}))
+			if !slices.Equal(got, want) {
+				t.Errorf("the scan has %d keys, want %d", len(got), len(want))
+			}
+		})
 	}
 }
 

@@ -29,6 +29,8 @@ func openGoleveldb(c Config) (Store, error) {
 		WriteBuffer:        int(c.MemtableBytes),
 		Filter:             filter.NewBloomFilter(10),
 		Compression:        opt.SnappyCompression,
+		// The default is 500, and a gigabyte has more tables.
+		OpenFilesCacheCapacity: 4096,
 	})
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ func lmdbInfo() Info {
 		Name:    "lmdb",
 		Version: lmdb.Version,
 		Options: "map of 256 GiB, 1024 readers, NOTLS; NORDAHEAD under a memory limit, as its documentation recommends for data larger than memory; " +
-			"NOSYNC if the workload does not sync; a reset read transaction per reader; one cgo call per entry of a scan; GOMAXPROCS 128 for cold reads; " +
+			"NOSYNC if the workload does not sync; a reset read transaction per reader; one cgo call per entry of a scan; GOMAXPROCS 128 for several goroutines and cold reads; MDB_APPEND for ascending keys; " +
 			"no call returns space while the database is open",
 		Open: openLmdb,
 	}
@@ -26,8 +26,8 @@ const lmdbMapBytes = min(256<<30, math.MaxInt/4)
 type lmdbStore struct{ env *lmdb.Env }
 
 func openLmdb(c Config) (Store, error) {
-	c.raiseProcessors()
-	env, err := lmdb.Open(c.Dir, lmdb.Options{MapBytes: lmdbMapBytes, Readers: 1024, NoSync: !c.Sync, NoReadAhead: c.LimitedMemory})
+	c.raiseIfMany()
+	env, err := lmdb.Open(c.Dir, lmdb.Options{MapBytes: lmdbMapBytes, Readers: 1024, NoSync: !c.Sync, NoReadAhead: c.LimitedMemory, Append: c.Ascending})
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ type pebbleStore struct {
 }
 
 func openPebble(c Config, o *pebble.Options) (Store, error) {
-	c.raiseProcessors()
+	c.raiseIfCold()
 	db, err := pebble.Open(c.Dir, o)
 	if err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ func rocksdbInfo() Info {
 		Name:    "rocksdb",
 		Version: rocksdb.Version,
 		Options: "as its page on basic tuning recommends: dynamic level sizes, six background jobs, blocks of 16 KiB, format 5, " +
-			"index and filters in the cache; bloom filters of 10 bits, Snappy; GOMAXPROCS 128 for cold reads; garbage collection: CompactRange",
+			"index and filters in the cache; bloom filters of 10 bits, Snappy; four recycled log files if the workload syncs, with the one recovery mode in which version 7.8.3 recycles; GOMAXPROCS 128 for several goroutines and cold reads; garbage collection: CompactRange",
 		Open: func(c Config) (Store, error) { return openRocksdb(c, 0) },
 	}
 }
@@ -33,7 +33,7 @@ type rocksdbStore struct {
 }
 
 func openRocksdb(c Config, smallestBlob int) (Store, error) {
-	c.raiseProcessors()
+	c.raiseIfMany()
 	o := rocksdb.Options{
 		CacheBytes: c.CacheBytes, MemtableBytes: c.MemtableBytes, SmallestBlob: smallestBlob, Sync: c.Sync,
 	}

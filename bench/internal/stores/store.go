@@ -94,9 +94,15 @@ type Config struct {
 	CacheBytes    int64
 	MemtableBytes int64
 
-	// Writers is the number of goroutines that call Apply concurrently. Some
-	// stores use it as a hint.
+	// Writers is the number of goroutines that call Apply concurrently, or that read
+	// if the workload writes nothing. Some stores use it as a hint.
 	Writers int
+
+	// Beside says that other goroutines read beside the writers.
+	Beside bool
+
+	// Ascending says that one goroutine writes, and each key is above all before it.
+	Ascending bool
 
 	// Cold says that reads will find most data outside of memory.
 	Cold bool
@@ -105,22 +111,37 @@ type Config struct {
 	LimitedMemory bool
 }
 
-// coldProcessors is GOMAXPROCS of some peers while most reads go to the device. A read that
-// waits keeps its Go processor, in a page fault for its whole time, and in a call into C or of
-// the system until the scheduler notices. So 16 goroutines on two processors do not have 16
-// reads in progress, as 16 threads of C have. Badger's documentation names 128.
-const coldProcessors = 128
+// manyProcessors is GOMAXPROCS of peers whose goroutines wait. Badger's documentation names
+// 128.
+const manyProcessors = 128
 
-// raiseProcessors gives the goroutines of a cold workload processors to wait on.
-func (c Config) raiseProcessors() {
+// raiseProcessors gives waiting goroutines Go processors, from the open to the end of the
+// process. A read that waits keeps its processor, in a page fault for its whole time, and in
+// a call into C or of the system until the scheduler notices. So 16 goroutines on two
+// processors do not have 16 calls in progress, as 16 threads of C have.
+func raiseProcessors() { runtime.GOMAXPROCS(manyProcessors) }
+
+// raiseIfCold calls raiseProcessors if most reads go to the device. Stores in Go wait in
+// other workloads as well, but most goroutines for locks and channels, which keep no processor.
+func (c Config) raiseIfCold() {
 	if c.Cold {
-		runtime.GOMAXPROCS(coldProcessors)
+		raiseProcessors()
 	}
 }
 
-// The sizes in bytes of caches and write buffers without a memory limit.
+// raiseIfMany calls raiseProcessors for a store in C if several goroutines call it, or if it is
+// cold. They wait in C: for a lock, for the group of a commit, or for its sync.
+func (c Config) raiseIfMany() {
+	if c.Cold || c.Beside || c.Writers > 1 {
+		raiseProcessors()
+	}
+}
+
+// The sizes in bytes of caches and write buffers without a memory limit. The cache holds all
+// data that is read warm, up to 1,036 MB, except growing data. Stores without a cache of their
+// own have all of the page cache.
 const (
-	CacheBytesDefault    = 512 << 20
+	CacheBytesDefault    = 2 << 30
 	MemtableBytesDefault = 64 << 20
 )
 

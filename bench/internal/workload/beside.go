@@ -24,7 +24,9 @@ const (
 // answer can be checked.
 func runBeside(r *Run) error {
 	present := r.population.Present()
-	s, err := r.open(r.config(false, 1))
+	c := r.config(false, 1)
+	c.Beside = true
+	s, err := r.open(c)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,9 @@ const (
 // runFollow refreshes a follower again and again beside a writer of unsynced one-key
 // commits. Each refresh must show everything that was acknowledged before it.
 func runFollow(r *Run) error {
-	s, err := r.open(r.config(false, 1))
+	c := r.config(false, 1)
+	c.Beside = true
+	s, err := r.open(c)
 	if err != nil {
 		return err
 	}

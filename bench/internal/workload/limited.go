@@ -17,7 +17,7 @@ func LimitedBytes(scale float64) int64 {
 
 // runLimitedLoad loads more data than the memory limit holds.
 func runLimitedLoad(r *Run) error {
-	return r.loading(loadWriters, r.drawLoad, r.population.Present().Count(), nil)
+	return r.loading(r.config(true, loadWriters), r.drawLoad, r.population.Present().Count(), nil)
 }
 
 // QuarterBytes returns a memory limit of a quarter of the live data of the

@@ -13,15 +13,15 @@ import (
 // background work, waits until the store is settled, and closes it.
 func runPopulate(r *Run) error {
 	present := r.population.Present()
-	return r.loading(loadWriters, r.drawLoad, present.Count(), func(s stores.Store) error {
+	return r.loading(r.config(true, loadWriters), r.drawLoad, present.Count(), func(s stores.Store) error {
 		return r.readFresh(s, present)
 	})
 }
 
 // loading opens a store, measures a load in synced batches, calls then on the
 // loaded store, and finishes the load. then may be nil.
-func (r *Run) loading(writers int, prepare func(s stores.Store, writers int) (*load, error), liveKeys uint64, then func(s stores.Store) error) error {
-	s, err := r.open(r.config(true, writers))
+func (r *Run) loading(c stores.Config, prepare func(s stores.Store, writers int) (*load, error), liveKeys uint64, then func(s stores.Store) error) error {
+	s, err := r.open(c)
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (r *Run) loading(writers int, prepare func(s stores.Store, writers int) (*l
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
-	l, err := prepare(s, writers)
+	l, err := prepare(s, c.Writers)
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
@@ -102,7 +102,9 @@ func runSorted(r *Run) error {
 	ascending := func(s stores.Store, writers int) (*load, error) {
 		return r.sequenceLoad(s, writers, count, func(i uint64) (key, version uint64) { return i, 0 })
 	}
-	return r.loading(1, ascending, count, func(s stores.Store) error {
+	c := r.config(true, 1)
+	c.Ascending = true
+	return r.loading(c, ascending, count, func(s stores.Store) error {
 		return r.verify(s, Full(count), nil)
 	})
 }
@@ -115,7 +117,7 @@ func runUnique(r *Run) error {
 	scattered := func(s stores.Store, writers int) (*load, error) {
 		return r.sequenceLoad(s, writers, count, func(i uint64) (key, version uint64) { return order.At(i), 0 })
 	}
-	return r.loading(loadWriters, scattered, count, func(s stores.Store) error {
+	return r.loading(r.config(true, loadWriters), scattered, count, func(s stores.Store) error {
 		return r.verify(s, Full(count), nil)
 	})
 }
@@ -123,7 +125,7 @@ func runUnique(r *Run) error {
 // runJSON loads text that compresses to a third, and reads it.
 func runJSON(r *Run) error {
 	present := r.population.Present()
-	if err := r.loading(loadWriters, r.drawLoad, present.Count(), nil); err != nil {
+	if err := r.loading(r.config(true, loadWriters), r.drawLoad, present.Count(), nil); err != nil {
 		return err
 	}
 	s, err := r.open(r.config(true, loadWriters))

@@ -35,7 +35,9 @@ func runQueue(r *Run) error {
 		}
 		// Only one goroutine writes single keys, so the store shall not wait for
 		// others to join.
-		s, err := r.open(r.config(false, 1))
+		c := r.config(false, 1)
+		c.Beside = true
+		s, err := r.open(c)
 		if err != nil {
 			return err
 		}

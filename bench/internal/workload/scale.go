@@ -16,7 +16,7 @@ func runScale(r *Run) error {
 	scattered := func(s stores.Store, writers int) (*load, error) {
 		return r.sequenceLoad(s, writers, count, func(i uint64) (key, version uint64) { return order.At(i), 0 })
 	}
-	if err := r.loading(loadWriters, scattered, count, nil); err != nil {
+	if err := r.loading(r.config(true, loadWriters), scattered, count, nil); err != nil {
 		return err
 	}
 	present := Full(count)
