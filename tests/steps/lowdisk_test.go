@@ -292,10 +292,15 @@ func (f *fullDisk) work(which int) (did bool, err error) {
 		return f.db.Engine.Store.Version() != before, err
 	case 4:
 		return f.db.Engine.Collector.Tidy(true, new(collect.LiveSet))
+	case idleWork:
+		return f.db.Engine.Jobs.Tidy(work.Idle)
 	}
 	f.db.Engine.Store.Sweep()
 	return false, nil
 }
+
+// idleWork is the job that only an idle database does where space is not scarce.
+const idleWork = 6
 
 // note counts err if it is one of a full disk, as all may have at any time.
 func (f *fullDisk) note(err error) error {
@@ -344,7 +349,7 @@ func (f *fullDisk) settle() error {
 			return errors.New("background jobs have no end")
 		}
 		idle++
-		for which := range 6 {
+		for which := range idleWork + 1 {
 			did, err := f.work(which)
 			if f.note(err) != nil {
 				return err
