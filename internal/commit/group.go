@@ -55,11 +55,7 @@ func (c *Committer) lead(ctx context.Context, own *Request) bool {
 	if l := c.log.Load(); !g.sync && g.err == nil && l != nil {
 		l.SyncAhead()
 	}
-	switch {
-	case g.err != nil:
-	case g.mark:
-		c.Mark()
-	case g.sync:
+	if g.sync && g.err == nil && !g.mark {
 		c.markRotation()
 	}
 	ended := c.finish(g, own)
@@ -141,9 +137,11 @@ func (c *Committer) resign(ctx context.Context, own *Request) bool {
 }
 
 // finish tells the members of g how it went and passes the lead on. It reports
-// whether own was one of them.
+// whether own was one of them. A DB.Sync waits for a mark, and so for the leader that
+// builds the next group. The commits of g do not, except the leader's own.
 func (c *Committer) finish(g *group, own *Request) bool {
 	included, async := false, 0
+	var syncs []*Request
 	for _, r := range g.members {
 		if r.err == nil {
 			r.err = g.err
@@ -155,12 +153,23 @@ func (c *Committer) finish(g *group, own *Request) bool {
 		case r.done != nil:
 			g.members[async] = r
 			async++
+		case r.isSync() && g.mark:
+			syncs = append(syncs, r)
 		default:
 			r.ready <- signalDone
 		}
 	}
 	members := g.members[:async]
 	g.members = nil
+	if g.lastSeq > 0 && g.err == nil {
+		c.History.ring()
+	}
+	if g.mark && g.err == nil {
+		c.Mark() // before the lead passes: Close waits for it
+	}
+	for _, r := range syncs {
+		r.ready <- signalDone
+	}
 	c.pass(own)
 	switch {
 	case async == 0:
@@ -188,7 +197,7 @@ func (c *Committer) endAsync(members []*Request) []outcome {
 		if r.err != nil {
 			outcomes[i].version = 0 // it may have got one before the group failed
 		}
-		bytes += r.waiting + requestBytes
+		bytes += r.held
 		r.end()
 	}
 	c.mu.Lock()
@@ -319,7 +328,6 @@ func (c *Committer) publish(g *group) {
 				g.lastSeq--
 			}
 			c.store.SetVisible(g.lastSeq)
-			c.History.ring()
 			if g.sync {
 				c.store.TimeKept(g.timeMs)
 			}

@@ -9,7 +9,12 @@ import (
 	"github.com/stoatdb/stoat/internal/lock"
 )
 
-// A stretch is a number of commits that follow each other in one segment of the log.
+// apartMax is the size of value files in bytes from which a stretch ends. What the log keeps
+// for feeds begins with a whole stretch.
+const apartMax = 4 << 20
+
+// A stretch is a number of commits that follow each other in one segment of the log. A
+// segment may have several stretches.
 type stretch struct {
 	ref   base.SegmentRef
 	size  int64 // of the segment, in bytes
@@ -22,9 +27,10 @@ type stretch struct {
 // needs: for the feeds of changes, up to a number of bytes.
 type History struct {
 	// next is the version of the next commit that continues the newest stretch in the
-	// segment current. Both are guarded by the committer's build.
+	// segment current, unless that stretch is full. All are guarded by the committer's build.
 	next    base.SeqNum
 	current uint64
+	full    bool
 
 	// durable is a version up to which all commits are on the device.
 	durable atomic.Uint64
@@ -35,14 +41,13 @@ type History struct {
 	stretches []stretch // ascending by number of segment and by version
 	// The log lacks the versions after lackFrom up to lackTo: only tables have them.
 	lackFrom, lackTo base.SeqNum
-	rung             chan struct{} // closed by the next ring, nil if no feed waits
 
-	waits atomic.Bool // rung is not nil
+	rung atomic.Pointer[chan struct{}] // closed by the next ring, nil if no feed waits
 }
 
 // note says that the log gets a commit in a segment. The caller holds build.
 func (h *History) note(ref base.SegmentRef, size int64, seq base.SeqNum) {
-	if ref.Number == h.current && seq == h.next {
+	if ref.Number == h.current && seq == h.next && !h.full {
 		h.next++
 		return
 	}
@@ -52,7 +57,7 @@ func (h *History) note(ref base.SegmentRef, size int64, seq base.SeqNum) {
 		h.stretches[n-1].last = min(h.stretches[n-1].last, h.next-1)
 	}
 	h.stretches = append(h.stretches, stretch{ref: ref, size: size, first: seq, last: base.SeqNumMax})
-	h.current, h.next = ref.Number, seq+1
+	h.current, h.next, h.full = ref.Number, seq+1, false
 }
 
 // weigh adds the size of value files that the newest commit wrote, in bytes. The caller
@@ -60,7 +65,9 @@ func (h *History) note(ref base.SegmentRef, size int64, seq base.SeqNum) {
 func (h *History) weigh(bytes int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.stretches[len(h.stretches)-1].apart += bytes
+	s := &h.stretches[len(h.stretches)-1]
+	s.apart += bytes
+	h.full = s.apart >= apartMax
 }
 
 // carried says that the log has written the last n commits of the history again, at the
@@ -108,30 +115,35 @@ func (h *History) tables(seq base.SeqNum) {
 	}
 }
 
-// find returns the stretch with a version, and the version after which the log has all
-// commits up to the newest one. ok is false if the log does not have the version.
+// find returns the stretch with a version. ok is false if the log does not have the version.
+// Then after is the version after which the log has all commits up to the newest one.
 func (h *History) find(seq base.SeqNum) (s stretch, after base.SeqNum, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.stretches) == 0 {
 		return s, base.SeqNumMax, false
 	}
-	i := len(h.stretches) - 1
-	for i > 0 && h.stretches[i].first == h.stretches[i-1].last+1 {
-		i--
-	}
-	after = h.stretches[i].first - 1
-	if h.stretches[i].first <= h.lackTo { // the newest version is one of those
-		after = max(after, h.lackTo)
-	}
 	i, found := slices.BinarySearchFunc(h.stretches, seq, func(s stretch, seq base.SeqNum) int { return cmp.Compare(s.first, seq) })
 	if !found {
 		i--
 	}
 	if i < 0 || h.stretches[i].last < seq || seq > h.lackFrom && seq <= h.lackTo {
-		return s, after, false
+		return s, h.afterLocked(), false
 	}
-	return h.stretches[i], after, true
+	return h.stretches[i], 0, true
+}
+
+// afterLocked returns the version after which the log has all commits up to the newest one.
+func (h *History) afterLocked() base.SeqNum {
+	i := len(h.stretches) - 1
+	for i > 0 && h.stretches[i].first == h.stretches[i-1].last+1 {
+		i--
+	}
+	after := h.stretches[i].first - 1
+	if h.stretches[i].first <= h.lackTo { // the newest version is one of those
+		after = max(after, h.lackTo)
+	}
+	return after
 }
 
 // release forgets the commits in segments before a number. They do not include the
@@ -142,27 +154,20 @@ func (h *History) release(before uint64) {
 	h.stretches = slices.DeleteFunc(h.stretches, func(s stretch) bool { return s.ref.Number < before })
 }
 
-// keep returns the oldest segment that stays, if that many bytes of those before first may
-// stay beside the later ones. Value files of commits count, too. from is the version from
-// which on commits fit in, with their value files.
+// keep returns the oldest segment that stays, if at least that many bytes of those before
+// first are to stay beside the later ones. Value files of commits count, too. from is the
+// version from which on commits stay, with their value files.
 func (h *History) keep(first base.SegmentRef, bytes int64) (oldest base.SegmentRef, from base.SeqNum) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	oldest, from = first, base.SeqNumMax
-	if bytes == 0 {
-		return oldest, from
-	}
-	for i := len(h.stretches) - 1; i >= 0; i-- {
+	for i := len(h.stretches) - 1; i >= 0 && bytes > 0; i-- {
 		s := h.stretches[i]
-		if s.ref.Number < oldest.Number {
-			bytes -= s.size
-		}
-		if bytes -= s.apart; bytes < 0 {
-			break
-		}
 		from = s.first
+		bytes -= s.apart
 		if s.ref.Number < oldest.Number {
 			oldest = s.ref
+			bytes -= s.size
 		}
 	}
 	return oldest, from
@@ -170,26 +175,26 @@ func (h *History) keep(first base.SegmentRef, bytes int64) (oldest base.SegmentR
 
 // ring wakes the feeds that wait for a commit.
 func (h *History) ring() {
-	if !h.waits.Load() {
+	if h.rung.Load() == nil {
 		return
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.waits.Store(false)
-	close(h.rung)
-	h.rung = nil
+	if rung := h.rung.Swap(nil); rung != nil { // or another ring has closed it
+		close(*rung)
+	}
 }
 
 // Rung returns a channel that is closed when more commits have become visible than at
 // the time of the call.
 func (h *History) Rung() <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.rung == nil {
-		h.rung = make(chan struct{})
-		h.waits.Store(true)
+	fresh := make(chan struct{})
+	for {
+		if rung := h.rung.Load(); rung != nil {
+			return *rung
+		}
+		if h.rung.CompareAndSwap(nil, &fresh) {
+			return fresh
+		}
 	}
-	return h.rung
 }
 
 // raiseDurable says that all commits up to seq are on the device.

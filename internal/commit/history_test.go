@@ -2,9 +2,12 @@ package commit
 
 import (
 	"errors"
+	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/log"
 )
 
 // segmentAt returns the segment with a number.
@@ -67,7 +70,7 @@ func TestLogReader_GoesOnWhereTheLogHasWrittenCommitsAgain(t *testing.T) {
 	}
 }
 
-func TestHistory_KeepsWhatFits(t *testing.T) {
+func TestHistory_KeepsAtLeastSoManyBytes(t *testing.T) {
 	t.Parallel()
 	var h History
 	for i := range uint64(4) {
@@ -81,7 +84,7 @@ func TestHistory_KeepsWhatFits(t *testing.T) {
 		oldest uint64
 		from   base.SeqNum
 	}{
-		{0, 4, base.SeqNumMax}, {1, 4, 4}, {99, 4, 4}, {100, 3, 3}, {249, 3, 3}, {250, 2, 2}, {349, 2, 2}, {350, 1, 1}, {1000, 1, 1},
+		{0, 4, base.SeqNumMax}, {1, 3, 3}, {100, 3, 3}, {101, 2, 2}, {250, 2, 2}, {251, 1, 1}, {1000, 1, 1},
 	} {
 		oldest, from := h.keep(segmentAt(4), c.bytes)
 		if oldest.Number != c.oldest || from != c.from {
@@ -92,5 +95,112 @@ func TestHistory_KeepsWhatFits(t *testing.T) {
 		if n := h.keptBytes(base.SeqNum(flushed)); n != want {
 			t.Errorf("flushed up to version %d: %d bytes are kept, want %d", flushed, n, want)
 		}
+	}
+}
+
+// With value files, one segment stands for more bytes than the log is to keep.
+func TestHistory_KeepsThePartOfASegmentThatItsValueFilesNeed(t *testing.T) {
+	t.Parallel()
+	const large = apartMax / 2 // two commits make a stretch
+	var h History
+	seq := base.SeqNum(0)
+	commit := func(segment uint64, n int) {
+		for range n {
+			seq++
+			h.note(segmentAt(segment), 100, seq)
+			h.weigh(large)
+		}
+	}
+	commit(1, 5)
+	commit(2, 4)
+	mustFind(t, &h, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2)
+	for _, c := range []struct {
+		bytes  int64
+		oldest uint64
+		from   base.SeqNum
+	}{
+		{0, 2, base.SeqNumMax}, {1, 2, 8}, {2 * large, 2, 8}, {2*large + 1, 2, 6}, {4 * large, 2, 6},
+		{4*large + 1, 1, 5}, {5*large + 100, 1, 5}, {5*large + 101, 1, 3}, {7*large + 101, 1, 1}, {1 << 40, 1, 1},
+	} {
+		oldest, from := h.keep(segmentAt(2), c.bytes)
+		if oldest.Number != c.oldest || from != c.from {
+			t.Errorf("%d bytes: from segment %d and version %d on, want %d and %d", c.bytes, oldest.Number, from, c.oldest, c.from)
+		}
+	}
+	for flushed, want := range []int64{0, 0, 0, 0, 0, 100, 100, 100, 100, 100} {
+		if n := h.keptBytes(base.SeqNum(flushed)); n != want {
+			t.Errorf("flushed up to version %d: %d bytes are kept, want %d", flushed, n, want)
+		}
+	}
+	h.carried(segmentAt(3), 100, 3) // 9, 8 and 7, and the stretch of 6 and 7 is divided
+	mustFind(t, &h, 0, 1, 1, 1, 1, 1, 2, 3, 3, 3)
+	commit(3, 3)
+	mustFind(t, &h, 0, 1, 1, 1, 1, 1, 2, 3, 3, 3, 3, 3, 3)
+	if _, after, ok := h.find(0); ok || after != 0 {
+		t.Errorf("the log has all after %d, %t", after, ok)
+	}
+	h.release(2)
+	mustFind(t, &h, 0, 0, 0, 0, 0, 0, 2, 3, 3, 3, 3, 3, 3)
+	h.release(3)
+	mustFind(t, &h, 0, 0, 0, 0, 0, 0, 0, 3, 3, 3, 3, 3, 3)
+	if _, after, ok := h.find(6); ok || after != 6 {
+		t.Errorf("the log has all after %d, %t", after, ok)
+	}
+}
+
+func TestLogReader_StaysInASegmentOfSeveralStretches(t *testing.T) {
+	t.Parallel()
+	var c Committer
+	h := &c.History
+	for seq := base.SeqNum(1); seq <= 3; seq++ {
+		h.note(segmentAt(1), 100, seq)
+		h.weigh(apartMax)
+	}
+	r := LogReader{c: &c, next: 1, r: new(log.SegmentReader)}
+	r.in.ref = segmentAt(1)
+	opened := r.r
+	for ; r.next <= 3; r.next++ {
+		if err := r.seek(); err != nil || r.r != opened || r.in.first != r.next {
+			t.Errorf("version %d: %v, the same reader %t, the stretch of %d", r.next, err, r.r == opened, r.in.first)
+		}
+	}
+}
+
+func TestRung_IsClosedByTheNextRing(t *testing.T) {
+	t.Parallel()
+	var h History
+	h.ring() // no feed waits
+	for range 2 {
+		rung := h.Rung()
+		if other := h.Rung(); other != rung {
+			t.Error("two feeds wait for different rings")
+		}
+		select {
+		case <-rung:
+			t.Error("it was closed before")
+		default:
+		}
+		var rings sync.WaitGroup
+		for range 2 {
+			rings.Go(h.ring)
+		}
+		<-rung
+		rings.Wait()
+	}
+}
+
+func BenchmarkHistory_Find(b *testing.B) {
+	for _, stretches := range []int{10, 100_000} {
+		b.Run(strconv.Itoa(stretches), func(b *testing.B) {
+			var h History
+			for i := range stretches {
+				h.note(segmentAt(uint64(i+1)), 100, base.SeqNum(i+1))
+			}
+			for b.Loop() {
+				if _, _, ok := h.find(base.SeqNum(stretches)); !ok {
+					b.Fatal("not found")
+				}
+			}
+		})
 	}
 }

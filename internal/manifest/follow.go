@@ -38,12 +38,12 @@ const openTries = 100
 // it. The errors are those of Load. State stays as it is until Adopt.
 func Follow(fs vfs.FS, dir string, seal record.Sealer) (*Store, State, error) {
 	s := &Store{fs: fs, dir: dir, seal: seal, follows: new(following)}
-	s.mu.err = errReadOnly
+	s.err.Store(&errReadOnly)
 	if err := s.followNewest(); err != nil {
 		return nil, State{}, err
 	}
-	s.mu.state = s.follows.state
-	return s, s.mu.state, nil
+	s.Adopt(s.follows.state)
+	return s, s.State(), nil
 }
 
 // Next returns the newest state of the files, and whether it has changed since the last
@@ -76,11 +76,7 @@ func (s *Store) Next() (State, bool, error) {
 }
 
 // Adopt makes state, which Next returned, the state of the store.
-func (s *Store) Adopt(state State) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.state = state
-}
+func (s *Store) Adopt(state State) { s.state.Store(&state) }
 
 // superseded reports whether there is a newer manifest. The next one has the next number.
 // If several came meanwhile, the file that is open has lost its name.

@@ -42,7 +42,7 @@ func Load(fs vfs.FS, dir string, readOnly bool, random func() uint64, seal recor
 	open := fs.OpenReadWrite
 	if readOnly {
 		open = fs.Open
-		s.mu.err = errReadOnly
+		s.err.Store(&errReadOnly)
 	}
 	f, err := open(s.path(number), vfs.CatManifest)
 	if err != nil {
@@ -56,7 +56,7 @@ func Load(fs vfs.FS, dir string, readOnly bool, random func() uint64, seal recor
 		_ = s.mu.file.file.Close() // the file was only read
 		return nil, State{}, s.wrap("load", number, err)
 	}
-	return s, s.mu.state, nil
+	return s, s.State(), nil
 }
 
 // read reads the manifest with the given number from f, which becomes the file
@@ -71,10 +71,11 @@ func (s *Store) read(f vfs.File, number uint64) (proven bool, err error) {
 	}
 	j.size, j.salt = h.Size, h.Salt
 	r := record.NewReader(f, h.Size, h.Salt, aead)
-	proven, err = s.replay(r, h.Size)
+	state, proven, err := s.replay(r, h.Size)
 	if err != nil {
 		return false, err
 	}
+	s.state.Store(&state)
 	j.b = record.ContinueBuilder(h.Salt, record.MaxPayload, aead, r.Offset(), r.Chain())
 	if !proven {
 		return false, nil
@@ -109,11 +110,11 @@ func readHeader(f vfs.File, number uint64, seal record.Sealer) (record.Header, c
 	return record.Header{}, nil, bad
 }
 
-// replay folds the records of r into the state. size is the size of the file.
+// replay folds the records of r into a state. size is the size of the file.
 // It reports whether a mark follows the last edit, without the first frames of
 // another one. Then everything is durable, and so is the file's name: the store
 // appends nothing behind the snapshot before its name is durable.
-func (s *Store) replay(r *record.Reader, size int64) (marked bool, err error) {
+func (s *Store) replay(r *record.Reader, size int64) (state State, marked bool, err error) {
 	end, last := int64(0), int64(0) // ends of the last edit, and of the last edit or mark
 	d := newDraftOfMany()
 	for first := true; ; first = false {
@@ -122,15 +123,15 @@ func (s *Store) replay(r *record.Reader, size int64) (marked bool, err error) {
 		rec, err := r.NextRecord()
 		switch {
 		case err == io.EOF && first:
-			return false, base.Corrupt(record.Start, "snapshot", "none", "one")
+			return state, false, base.Corrupt(record.Start, "snapshot", "none", "one")
 		case err == io.EOF:
-			s.mu.state.finish(d)
-			if err := s.mu.state.Version.checkSize(); err != nil {
-				return false, base.Corrupt(end, "state", err, "a valid state")
+			state.finish(d)
+			if err := state.Version.checkSize(); err != nil {
+				return state, false, base.Corrupt(end, "state", err, "a valid state")
 			}
-			return marked && r.Offset() == last, nil
+			return state, marked && r.Offset() == last, nil
 		case err != nil:
-			return false, err
+			return state, false, err
 		}
 		switch last = rec.End; {
 		case rec.Kind == record.Mark && !first:
@@ -141,26 +142,20 @@ func (s *Store) replay(r *record.Reader, size int64) (marked bool, err error) {
 			s.mu.file.marks++
 			continue
 		case rec.Kind != record.Whole:
-			return false, base.Corrupt(rec.Offset, "frame in a manifest", rec.Kind, "whole or mark")
+			return state, false, base.Corrupt(rec.Offset, "frame in a manifest", rec.Kind, "whole or mark")
 		}
 		if most := sizeMax(rec.End); first && size > most {
-			return false, base.Corrupt(0, "size of the manifest", size, fmt.Sprintf("at most %d", most))
+			return state, false, base.Corrupt(0, "size of the manifest", size, fmt.Sprintf("at most %d", most))
 		}
-		if err := s.replayEdit(rec, d); err != nil {
-			return false, err
+		// d carries the version.
+		err = applyRecord(&rec, func(e *Edit) (err error) { state, err = state.apply(e, d); return err })
+		if err != nil {
+			return state, false, err
 		}
 		end = rec.End
 		s.mu.file.end, s.mu.file.chain = end, rec.Checksum
 		marked, s.mu.file.marks = false, 0
 	}
-}
-
-// replayEdit applies one edit of the manifest; d carries the version.
-func (s *Store) replayEdit(rec record.Record, d *draft) error {
-	return applyRecord(&rec, func(e *Edit) (err error) {
-		s.mu.state, err = s.mu.state.apply(e, d)
-		return err
-	})
 }
 
 // isZero reports whether f holds only zeros in [off, end).
@@ -195,8 +190,8 @@ func (s *Store) cleanUp(l listing, proven bool) error {
 	}
 	s.mu.old = slices.Clone(l.manifests[:len(l.manifests)-1])
 	if !proven {
-		err := s.takeOverLocked(s.mu.state)
-		if s.mu.err == nil && errors.Is(err, vfs.ErrNoSpace) {
+		err := s.takeOverLocked(s.State())
+		if s.Err() == nil && errors.Is(err, vfs.ErrNoSpace) {
 			s.mu.unproven = true
 			return s.syncAsItIs()
 		}

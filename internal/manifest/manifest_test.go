@@ -393,7 +393,7 @@ func TestVersion_LaterFormatIsNotCorruption(t *testing.T) {
 		fs := newTestDisk(t)
 		s, err := Create(fs, testDir, firstState(), testRandom(1), nil)
 		must(t, err)
-		must(t, s.appendLocked(p))
+		must(t, s.appendLocked(p, s.State()))
 		if _, _, err := Load(fs, testDir, false, testRandom(2), nil); !errors.Is(err, base.ErrVersion) {
 			t.Errorf("%s in a manifest: %v", name, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/mutant"
@@ -20,11 +21,14 @@ type Store struct {
 
 	follows *following // nil unless Follow made the store
 
+	// Stored under mu, loaded without it: readers of them never wait for the device. The
+	// state of an edit is stored once the edit is durable, and before an error that follows.
+	state atomic.Pointer[State]
+	err   atomic.Pointer[error] // what later appends return, nil if there is none
+
 	mu struct {
 		sync.Mutex
-		err   error // what later appends return
-		state State
-		file  journal
+		file journal
 		// unproven says that a new file must take over before the next append.
 		unproven bool
 		// old are the numbers of superseded manifests to remove, ascending.
@@ -90,24 +94,23 @@ func CreateFor(fs vfs.FS, dir string, state State, random func() uint64, seal re
 	if err := s.adopt(tmp, nil); err != nil {
 		return nil, err
 	}
-	s.mu.file, s.mu.state = tmp, state
+	s.mu.file = tmp
+	s.state.Store(&state)
 	return s, nil
 }
 
-// State returns the state after the last edit.
-func (s *Store) State() State {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.state
-}
+// State returns the state after the last edit that is durable. It does not wait for an Append
+// that is under way.
+func (s *Store) State() State { return *s.state.Load() }
 
 // Err returns the error that every later Append returns, or nil. After an error,
 // no file that the state before or after the failed edit refers to may be deleted
-// or overwritten.
+// or overwritten. Err does not wait for an Append that is under way.
 func (s *Store) Err() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.err
+	if err := s.err.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // Append makes e durable. If Append fails after it began to write, a crash may keep or lose
@@ -117,10 +120,10 @@ func (s *Store) Err() error {
 func (s *Store) Append(e Edit) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.err != nil {
-		return s.mu.err
+	if err := s.Err(); err != nil {
+		return err
 	}
-	state, err := s.mu.state.Apply(e)
+	state, err := s.State().Apply(e)
 	if err != nil {
 		return err
 	}
@@ -129,15 +132,9 @@ func (s *Store) Append(e Edit) error {
 		return nil
 	}
 	if !s.mu.unproven && s.mu.file.fits(len(payload)) {
-		err = s.appendLocked(payload)
-	} else {
-		err = s.takeOverLocked(state)
+		return s.appendLocked(payload, state)
 	}
-	if err != nil {
-		return err
-	}
-	s.mu.state = state
-	return nil
+	return s.takeOverLocked(state)
 }
 
 // fits reports whether there is room for a record of n bytes, its mark, and the
@@ -146,10 +143,10 @@ func (j *journal) fits(n int) bool {
 	return j.b.Offset()+record.Size(int64(n), record.MaxPayload)+record.FrameSize(0)+record.CloseRoom <= j.size
 }
 
-// appendLocked writes a record, syncs it, and then marks it as durable. The mark
+// appendLocked writes the record of an edit, syncs it, and then marks it as durable. The mark
 // itself is not synced: it reaches the device with the next edit, with Close,
-// or when the system writes it back.
-func (s *Store) appendLocked(payload []byte) error {
+// or when the system writes it back. state is the one after the edit.
+func (s *Store) appendLocked(payload []byte, state State) error {
 	j := &s.mu.file
 	j.b.Record(payload, j.durable)
 	if err := j.write(); err != nil {
@@ -162,6 +159,7 @@ func (s *Store) appendLocked(payload []byte) error {
 	}
 	j.durable = j.b.Offset()
 	j.end, j.chain = j.b.Offset(), j.b.Chain()
+	s.state.Store(&state)
 	j.b.Frame(record.Mark, nil, j.durable)
 	j.marks = 1
 	if err := j.write(); err != nil {
@@ -181,8 +179,9 @@ func (j *journal) write() error {
 
 // failLocked poisons the store.
 func (s *Store) failLocked(verb string, err error) error {
-	s.mu.err = s.wrap(verb, s.mu.file.number, err)
-	return s.mu.err
+	err = s.wrap(verb, s.mu.file.number, err)
+	s.err.Store(&err)
+	return err
 }
 
 // wrap adds the action and the file to err.
@@ -204,14 +203,14 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.mu.file.file = nil
-	if s.mu.err == errReadOnly {
+	switch err := s.Err(); {
+	case err == errReadOnly:
 		return f.Close()
-	}
-	if s.mu.err != nil {
+	case err != nil:
 		_ = f.Close() // the poisoning error says more
-		return s.mu.err
+		return err
 	}
-	s.mu.err = errClosed
+	s.err.Store(&errClosed)
 	var err error
 	if !s.mu.unproven {
 		err = s.mu.file.finish(f)

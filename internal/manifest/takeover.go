@@ -38,6 +38,7 @@ func (s *Store) takeOverLocked(state State) error {
 		return err
 	}
 	s.mu.file, s.mu.unproven = tmp, false
+	s.state.Store(&state)
 	s.mu.old = append(s.mu.old, old.number)
 	s.removeOldLocked()
 	return nil
@@ -153,7 +154,7 @@ func (s *Store) adopt(j journal, old vfs.File) error {
 	_ = j.file.Close() // its content has been synced
 	poisons := renamed || !errors.Is(err, vfs.ErrNoSpace) || !s.withdraw(path)
 	if err = s.wrap("rename", j.number, err); poisons {
-		s.mu.err = err
+		s.err.Store(&err)
 	}
 	return err
 }

@@ -21,7 +21,7 @@ func (s *Store) Verify() error {
 		return err
 	}
 	s.mu.Lock()
-	j, state := s.mu.file, s.mu.state
+	j, state := s.mu.file, s.State()
 	// A later takeover removes only the name.
 	f, err := s.fs.Open(s.path(j.number), vfs.CatManifest)
 	s.mu.Unlock()
@@ -46,7 +46,8 @@ func (j *journal) verify(f vfs.File, state State, seal record.Sealer) error {
 	}
 	var read Store
 	r := record.NewReader(f, j.end, h.Salt, aead)
-	if _, err := read.replay(r, h.Size); err != nil {
+	again, _, err := read.replay(r, h.Size)
+	if err != nil {
 		return err
 	}
 	if bad := r.Torn(); bad != nil {
@@ -55,7 +56,7 @@ func (j *journal) verify(f vfs.File, state State, seal record.Sealer) error {
 	if r.Offset() != j.end || r.Chain() != j.chain {
 		return base.Corrupt(r.Offset(), "end of the edits", r.Offset(), j.end)
 	}
-	if !bytes.Equal(read.mu.state.snapshot().AppendTo(nil), state.snapshot().AppendTo(nil)) {
+	if !bytes.Equal(again.snapshot().AppendTo(nil), state.snapshot().AppendTo(nil)) {
 		return base.Corrupt(j.end, "state after the edits", "a different state", "the state in memory")
 	}
 	return nil

@@ -22,8 +22,15 @@ import (
 // so that beginning a read allocates nothing.
 type Slot[T any] struct {
 	word atomic.Uint64
+	home *home // nil in the first chunk, where each reader looks first
 	Data T
 	_    [64]byte // keeps the words of two slots on different cache lines
+}
+
+// A home tells the registry in which chunk a slot has become free.
+type home struct {
+	hint  *atomic.Int64
+	chunk int64
 }
 
 // Seq returns the snapshot of a held slot.
@@ -47,7 +54,8 @@ type chunk[T any] [chunkSlots]Slot[T]
 
 // A Registry knows every snapshot in use. Taking a slot is a compare-and-swap,
 // releasing it is a store. No reader waits for another, except to add slots when
-// all are taken.
+// all are taken. Beside many readers that stay, a reader looks first where a slot was
+// free last.
 //
 // It answers three questions. Oldest: which versions may a reader still see?
 // Held: which readers are there? Barrier: have all readers of a given moment
@@ -57,11 +65,16 @@ type Registry[T any] struct {
 	grow       sync.Mutex // guards stores to chunks; loads need no lock
 	spread     uint       // mask of the bits of stackHint that are used
 	noSnapshot atomic.Uint64
+
+	_ [64]byte // readers store hint, and load the fields above
+	// hint is the chunk where acquireSlow last found a slot, or where a reader last
+	// released one.
+	hint atomic.Int64
 }
 
 // NewRegistry returns a registry with no readers. With spread, readers look for
-// a slot at different places, so that they seldom meet. Without it, readers take
-// the first free slot, so their order alone determines which slots they get.
+// a slot at different places, so that they seldom meet. Without it, readers begin at
+// the same place, so their order alone determines which slots they get.
 func NewRegistry[T any](spread bool) *Registry[T] {
 	r := new(Registry[T])
 	if spread {
@@ -97,20 +110,42 @@ func (r *Registry[T]) Acquire(visible *atomic.Uint64) *Slot[T] {
 func (r *Registry[T]) acquireSlow(visible *atomic.Uint64) *Slot[T] {
 	for {
 		chunks := *r.chunks.Load()
-		for _, c := range chunks {
-			for i := range c {
-				if s := &c[i]; s.take(visible) {
-					return s
-				}
+		n := int64(len(chunks))
+		first := min(r.hint.Load(), n-1) // chunks may be older than the hint
+		for i := range n {
+			at := (first + i) % n
+			if s := chunks[at].take(visible); s != nil {
+				r.hint.Store(at)
+				return s
 			}
 		}
 		r.grow.Lock()
 		if len(*r.chunks.Load()) == len(chunks) {
-			more := append(chunks[:len(chunks):len(chunks)], new(chunk[T]))
+			more := append(chunks[:n:n], r.newChunk(n))
 			r.chunks.Store(&more)
+			r.hint.Store(n)
 		}
 		r.grow.Unlock()
 	}
+}
+
+// newChunk returns the chunk with a number above 0.
+func (r *Registry[T]) newChunk(number int64) *chunk[T] {
+	c, h := new(chunk[T]), &home{&r.hint, number}
+	for i := range c {
+		c[i].home = h
+	}
+	return c
+}
+
+// take takes the first free slot, or returns nil.
+func (c *chunk[T]) take(visible *atomic.Uint64) *Slot[T] {
+	for i := range c {
+		if s := &c[i]; s.take(visible) {
+			return s
+		}
+	}
+	return nil
 }
 
 // stackHint returns a number that likely stays the same for one goroutine and
@@ -147,6 +182,9 @@ func (s *Slot[T]) Release() {
 	w := s.word.Load()
 	invariant.Check(w&slotHeld != 0, "Release of a slot that is not held")
 	s.word.Store(w & slotTicks)
+	if h := s.home; h != nil && h.hint.Load() != h.chunk {
+		h.hint.Store(h.chunk)
+	}
 }
 
 // Oldest returns the oldest snapshot that a reader uses or may still take.

@@ -2,6 +2,7 @@ package readers
 
 import (
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -232,6 +233,78 @@ func TestOldest_NeverOvertakesASnapshot(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// With all slots near its own taken, a reader must not look through those of readers that stay.
+func TestAcquire_BeginsWhereASlotWasReleasedLast(t *testing.T) {
+	t.Parallel()
+	var visible atomic.Uint64
+	r := NewRegistry[struct{}](false)
+	var held []*Slot[struct{}]
+	for range 200 * chunkSlots {
+		held = append(held, r.Acquire(&visible))
+	}
+	early, late := held[3*chunkSlots], held[150*chunkSlots+9]
+	early.Release()
+	late.Release()
+	for _, want := range []*Slot[struct{}]{late, early} {
+		if s := r.Acquire(&visible); s != want {
+			t.Error("another slot was taken")
+		}
+	}
+	for _, s := range held {
+		s.Release()
+	}
+	if n := r.Active(); n != 0 {
+		t.Errorf("%d slots still held", n)
+	}
+}
+
+func TestAcquire_ReadersThatMeetBesideHeldSlotsGetDifferentOnes(t *testing.T) {
+	t.Parallel()
+	var visible atomic.Uint64
+	r := NewRegistry[atomic.Int32](true)
+	const held = 10*chunkSlots + 5
+	for range held {
+		r.Acquire(&visible)
+	}
+	var readers sync.WaitGroup
+	for range 8 {
+		readers.Go(func() {
+			for range 3_000 {
+				a, b := r.Acquire(&visible), r.Acquire(&visible)
+				if a.Data.Add(1) != 1 || b.Data.Add(1) != 1 {
+					t.Error("a slot was given to two readers")
+				}
+				a.Data.Add(-1)
+				b.Data.Add(-1)
+				a.Release()
+				b.Release()
+			}
+		})
+	}
+	readers.Wait()
+	if n := r.Active(); n != held {
+		t.Errorf("%d slots are held, want %d", n, held)
+	}
+	if n := len(*r.chunks.Load()); n > 12 {
+		t.Errorf("%d chunks", n)
+	}
+}
+
+func BenchmarkAcquireRelease_BesideHeldSlots(b *testing.B) {
+	for _, held := range []int{0, 100, 10_000} {
+		b.Run(strconv.Itoa(held), func(b *testing.B) {
+			var visible atomic.Uint64
+			r := NewRegistry[[200]byte](true)
+			for range held {
+				r.Acquire(&visible)
+			}
+			for b.Loop() {
+				r.Acquire(&visible).Release()
+			}
+		})
+	}
 }
 
 func BenchmarkAcquireRelease(b *testing.B) {

@@ -10,10 +10,13 @@ import (
 )
 
 // Conflicts reports whether a table has, newer than since, a version of a key in
-// reads, or a range tombstone that covers part of reads. It skips tables that have
-// nothing newer.
+// reads, or a range tombstone that covers part of reads. It skips levels and tables that
+// have nothing newer.
 func (v *View) Conflicts(reads *readset.Set, since base.SeqNum) (bool, error) {
 	for i := range v.levels {
+		if v.levels[i].newest <= since {
+			continue
+		}
 		for _, t := range v.levels[i].tables {
 			if t.LargestSeq <= since || t.SeqShift > 0 && mutant.On(mutant.IngestUnseen) {
 				continue

@@ -2,12 +2,15 @@ package behaviour
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 func TestStats_CountOnlyGroupsThatCarryCommits(t *testing.T) {
@@ -52,4 +55,39 @@ func TestStats_TellTheSizeOfTheLogBeforeTheFirstCommit(t *testing.T) {
 			testkit.Must(t, db.Close())
 		}
 	})
+}
+
+// A device may take long to write an edit of the manifest. What the program asks about the
+// database does not wait for it.
+func TestStats_DoNotWaitForTheManifest(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	testkit.SetKeys(t, db, 0, 100, 100, 1)
+	began, written := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	disk.SetHook(func(op vfs.Op) {
+		if op.Kind == vfs.OpSyncData && strings.Contains(op.Path, "MANIFEST") {
+			once.Do(func() { close(began) })
+			<-written
+		}
+	})
+	compacted, told := make(chan error, 1), make(chan struct{})
+	go func() { compacted <- db.Compact(t.Context(), stoat.CompactOptions{}) }()
+	<-began
+	go func() {
+		defer close(told)
+		db.Stats()
+		db.Keyspaces()
+		db.Format()
+	}()
+	select {
+	case <-told:
+	case <-time.After(10 * time.Second):
+		t.Error("they wait for the device")
+	}
+	close(written)
+	<-told
+	testkit.Must(t, <-compacted)
+	testkit.Must(t, db.Close())
 }
