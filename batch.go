@@ -11,8 +11,8 @@ import (
 // BatchOptions tune a batch. The zero value of every field means its default.
 type BatchOptions struct {
 	// Size limits a batch, or each piece, in bytes. It counts keys, values and 32 bytes
-	// per write. Default: Options.MemtableSize, and an eighth of it with Pieces. Range: 1
-	// to 4 GiB.
+	// per write, and 700 more per range deletion. Default: Options.MemtableSize, and an
+	// eighth of it with Pieces. Range: 1 to 4 GiB.
 	Size int64
 	// Pieces lets the batch commit in pieces of up to Size. A write larger than that is
 	// a piece of its own. Each piece is atomic. The pieces are committed in the order of

@@ -215,7 +215,7 @@ func (s *subscription) show(i *item, yield func(feed.Change, error) bool) (more 
 
 // showSteps calls yield for the steps of a partial entry.
 func (s *subscription) showSteps(c feed.Change, i *item, yield func(feed.Change, error) bool) (more bool, err error) {
-	if s.steps, err = partial.Decode(s.steps[:0], i.meta.Kind, i.value); err != nil {
+	if s.steps, err = partial.Decode(emptied(s.steps), i.meta.Kind, i.value); err != nil {
 		return false, err
 	}
 	for _, step := range s.steps {

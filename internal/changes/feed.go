@@ -243,9 +243,26 @@ func (s *subscription) holdValues() (err error) {
 	return nil
 }
 
-// release ends the loan of the present commit.
+// elementsKept is the number of elements of which a feed keeps the memory from one commit to
+// the next.
+const elementsKept = 4096
+
+// emptied returns s without elements. It lets go of what they refer to, and of the memory of
+// many.
+func emptied[E any](s []E) []E {
+	if cap(s) > elementsKept {
+		return nil
+	}
+	clear(s)
+	return s[:0]
+}
+
+// release ends the loan of the present commit. The feed keeps nothing that refers to the
+// transaction.
 func (s *subscription) release() {
 	s.seq = 0
+	s.items, s.ranges = emptied(s.items), emptied(s.ranges)
+	s.steps, s.files = emptied(s.steps), emptied(s.files)
 	if s.slot != nil {
 		s.arena.Reset()
 		s.Store.Release(s.slot)

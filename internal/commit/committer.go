@@ -34,7 +34,7 @@ const (
 	// member waits long for the others.
 	groupBytes = 4 << 20
 	// asyncMax is about how many bytes of memory async requests may hold before CommitAsync
-	// waits. They hold what they write, and requestBytes each.
+	// waits. They hold what they write, what they have read, and requestBytes each.
 	asyncMax     = 64 << 20
 	requestBytes = 6 << 10
 )
@@ -301,7 +301,8 @@ func (c *Committer) enqueueLocked(r *Request) (lead bool, err error) {
 	c.bytes += r.waiting
 	if r.done != nil {
 		c.async++
-		c.asyncBytes += r.waiting + requestBytes
+		r.held = r.memory()
+		c.asyncBytes += r.held
 	}
 	if c.leaders > 0 {
 		c.met.Store(work.Now())

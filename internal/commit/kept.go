@@ -276,9 +276,23 @@ func (r *LogReader) Keeps(_ *state.View, seq base.SeqNum, _ []base.FileNum) (old
 	return from - 1, seq >= from || mutant.On(mutant.FeedLoseValues)
 }
 
-// KeepsTooMuch reports whether feeds keep commits that are in tables, and should not.
+// KeepsTooMuch reports whether feeds keep commits that are in tables, and should not. The
+// retention may have become less when the database opened.
 func (c *Committer) KeepsTooMuch() bool {
-	return c.Held.keptFrom() <= c.store.State().FlushedSeq && c.retention() == 0
+	flushed, bytes := c.store.State().FlushedSeq, c.retention()
+	return bytes == 0 && c.Held.keptFrom() <= flushed || c.History.keepsMore(flushed, bytes)
+}
+
+// keepsMore reports whether keep would give up a segment before those with commits after
+// flushed.
+func (h *History) keepsMore(flushed base.SeqNum, bytes int64) bool {
+	kept := h.keptBytes(flushed)
+	if kept == 0 {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.stretches) > 0 && kept-h.stretches[0].size >= bytes
 }
 
 // keptBytes returns about how many bytes of the disk are kept only for feeds. It counts

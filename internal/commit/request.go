@@ -201,6 +201,7 @@ type Request struct {
 	moved      int64          // bytes of values that went there
 	promised   int64          // bytes of the disk, see space.Reserve
 	waiting    int64          // size when it joined the queue; a large table leaves when applied
+	held       int64          // memory when an async request joined the queue
 
 	// retried says that the transaction runs again after a conflict. It is told the
 	// conflict at once, and lost is what another commit wrote of what it had read.
@@ -251,6 +252,9 @@ func (r *Request) Lost() (claim turns.Claim, ok bool) {
 	return *r.lost, true
 }
 
+// isSync reports whether r is a DB.Sync.
+func (r *Request) isSync() bool { return r.writes == nil && r.sync }
+
 // Sync reports whether the commit waits for the device.
 func (r *Request) Sync() bool { return r.sync }
 
@@ -279,6 +283,15 @@ func (r *Request) size() int64 {
 	}
 	p := r.writes.Pending
 	return payload.HeaderSize + p.DataBytes() + int64(p.LiveLen())*payload.EntryOverheadMax
+}
+
+// memory is about how much memory an async request holds that has joined the queue, in bytes.
+func (r *Request) memory() int64 {
+	bytes := r.waiting + requestBytes
+	if r.writes != nil {
+		bytes += r.writes.Reads.Bytes()
+	}
+	return bytes
 }
 
 // takes returns how many bytes of the disk a transaction may take at most until its data is

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/place"
 	"github.com/stoatdb/stoat/internal/space"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/throttle"
@@ -133,4 +134,29 @@ func TestReport_CallsTheOthersWhenACallbackEndsItsGoroutine(t *testing.T) {
 			t.Errorf("%d callbacks were called, want %d", called, n)
 		}
 	})
+}
+
+// The read set of an async request stays in memory as long as its writes.
+func TestWaiting_AnAsyncRequestCountsWhatItsTransactionHasRead(t *testing.T) {
+	t.Parallel()
+	store := newStore()
+	defer store.Abandon()
+	c := New(Options{Store: store, Streams: new(place.Streams)})
+	c.leaders = groupsMax // the request waits
+	w := c.NewWriteSet()
+	for i := range uint64(100_000) {
+		w.Reads.AddKey([]byte("a key of 24 bytes, again"), (i+1)*0x9e3779b97f4a7c15)
+	}
+	r := w.Request(0, false)
+	r.done, r.end = func(base.SeqNum, error) {}, func() { c.FreeWriteSet(w) }
+	if _, err := c.enqueue(r); err != nil {
+		t.Fatal(err)
+	}
+	if c.asyncBytes < 100_000*(24+8) {
+		t.Errorf("the request counts %d bytes", c.asyncBytes)
+	}
+	c.endAsync([]*Request{r})
+	if c.asyncBytes != 0 {
+		t.Errorf("%d bytes are left when it has ended", c.asyncBytes)
+	}
 }

@@ -5,8 +5,11 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
+	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/fault"
 	libiter "github.com/stoatdb/stoat/internal/iter"
@@ -21,9 +24,10 @@ import (
 // them like those of any unfinished job.
 
 const (
-	// runMemory is about what a run takes in memory while it is merged, in bytes.
+	// runMemory is about what a run of small entries takes in memory while it is merged, in
+	// bytes.
 	runMemory = 3 << 19
-	// mergeMin is the least number of runs that are merged at once, however little
+	// mergeMin is the least number of such runs that are merged at once, however little
 	// memory there is.
 	mergeMin = 4
 )
@@ -52,6 +56,9 @@ func (e *Engine) BulkLoad(memory int64) Way {
 			if err := l.spill(); err != nil {
 				return err
 			}
+			if err := l.narrow(); err != nil {
+				return err
+			}
 			result, err = e.ingest(ctx, l.merged(l.runs), to)
 			return err
 		})
@@ -66,9 +73,10 @@ type loader struct {
 	memory  int64 // bytes
 	sorter  sorter
 	files   *tree.Files
-	runs    []run // the oldest first; sizes fall
+	runs    []run // the oldest first
 	number  base.SeqNum
 	entries int64  // so far
+	largest int64  // key and value of the largest entry so far, in bytes
 	key     []byte // the stored form of a key
 	meter   meter
 }
@@ -92,6 +100,7 @@ func (l *loader) read(entries iter.Seq2[Entry, error]) error {
 			return err
 		}
 		l.entries++
+		l.largest = max(l.largest, int64(len(entry.Key)+len(entry.Value)))
 		l.sorter.add(&entry)
 		if l.sorter.bytes >= l.memory {
 			if err := fault.Guard(l.spill); err != nil {
@@ -108,34 +117,67 @@ func (l *loader) spill() error {
 		return nil
 	}
 	l.number++
-	most := max(mergeMin, int(l.memory/runMemory))
 	tables, err := l.write(versioned(l.sorter.sorted(), l.number))
 	if err != nil {
 		return err
 	}
 	l.runs = append(l.runs, run{tables: tables})
-	for {
+	for most := l.fanIn(); ; {
 		first := len(l.runs) - 1
 		for first > 0 && l.runs[first-1].depth == l.runs[first].depth {
 			first--
 		}
-		if len(l.runs)-first < most && len(l.runs) < 2*most {
+		if len(l.runs)-first < most {
 			return nil
 		}
-		if err := l.merge(first); err != nil {
+		if err := l.merge(len(l.runs)-most, most); err != nil {
 			return err
 		}
 	}
 }
 
-// merge merges the runs from the first one on.
-func (l *loader) merge(first int) error {
-	old := l.runs[first:]
+// fanIn returns how many runs may be merged at once. A run takes a window for keys. Beside
+// it, the run takes two windows that hold the largest entry, and two buffers to decode it.
+func (l *loader) fanIn() int {
+	one := max(runMemory, 2*(l.largest+min(l.largest, codec.SizeMax))+1<<20)
+	return int(max(2, max(l.memory, mergeMin*runMemory)/one))
+}
+
+// narrow merges runs until one merge can take all of them. It begins with the smallest ones.
+func (l *loader) narrow() error {
+	for most := l.fanIn(); len(l.runs) > most; {
+		n := min(most, len(l.runs)-most+1)
+		best, least := 0, int64(math.MaxInt64)
+		for first := range len(l.runs) - n + 1 {
+			if size := sizeOf(l.runs[first : first+n]); size < least {
+				best, least = first, size
+			}
+		}
+		if err := l.merge(best, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sizeOf returns the bytes of the tables of runs.
+func sizeOf(runs []run) (bytes int64) {
+	for _, r := range runs {
+		for _, t := range r.tables {
+			bytes += t.Size
+		}
+	}
+	return bytes
+}
+
+// merge merges n runs from the first one on.
+func (l *loader) merge(first, n int) error {
+	old := slices.Clone(l.runs[first : first+n])
 	tables, err := l.write(l.versions(old))
 	if err != nil {
 		return err
 	}
-	l.runs = append(l.runs[:first:first], run{tables: tables, depth: old[0].depth + 1})
+	l.runs = slices.Replace(l.runs, first, first+n, run{tables: tables, depth: old[0].depth + 1})
 	for _, r := range old {
 		l.remove(r.tables)
 	}

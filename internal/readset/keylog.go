@@ -77,6 +77,16 @@ func (l *keyLog) reset() {
 	*l = keyLog{tip: tip}
 }
 
+// bytes returns how much memory the log takes.
+func (l *keyLog) bytes() int64 {
+	const sliceSize = 24 // in bytes
+	bytes := int64(len(l.tip) + sliceSize*(cap(l.full)+cap(l.sorted)))
+	for _, chunk := range l.full {
+		bytes += int64(cap(chunk))
+	}
+	return bytes
+}
+
 // each calls visit for every key until it returns false.
 func (l *keyLog) each(visit func(key []byte) bool) {
 	for i := range len(l.full) + 1 {

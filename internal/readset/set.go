@@ -23,6 +23,7 @@ type Set struct {
 	ranges []Range
 	sorted bool
 	keys   []byte // memory of the bounds of ranges
+	kept   int64  // bytes of the bounds of ranges
 	// joinAt is the number of ranges from which addRange first joins those that
 	// touch.
 	joinAt int
@@ -54,12 +55,22 @@ func (r *Set) Reset() {
 	}
 	r.read.reset()
 	clear(r.ranges)
-	r.ranges, r.keys, r.sorted, r.joinAt = r.ranges[:0], r.keys[:0], false, 0
+	r.ranges, r.keys, r.kept, r.sorted, r.joinAt = r.ranges[:0], r.keys[:0], 0, false, 0
 	r.moments = nil
 }
 
 // Empty reports whether the transaction has read nothing.
 func (r *Set) Empty() bool { return r.count == 0 && !r.HasRanges() }
+
+// Bytes returns about how much memory the set takes.
+func (r *Set) Bytes() int64 {
+	const rangeSize = 48 // in bytes, without the bounds
+	bytes := int64(8*cap(r.points)+rangeSize*cap(r.ranges)) + r.kept + r.read.bytes()
+	for i := range r.moments {
+		bytes += r.moments[i].reads.Bytes()
+	}
+	return bytes
+}
 
 // HasRanges reports whether the transaction has read a range.
 func (r *Set) HasRanges() bool { return len(r.ranges) > 0 || len(r.moments) > 0 }
@@ -178,7 +189,7 @@ func (r *Set) addRange(g Range) {
 func (r *Set) join() {
 	r.mergeRanges()
 	clear(r.ranges[len(r.ranges):cap(r.ranges)]) // drop their references to bounds
-	r.keys = nil
+	r.keys, r.kept = nil, 0
 	for i, g := range r.ranges {
 		r.ranges[i].Lo = r.keep(g.Lo, false)
 		if g.Hi != nil {
@@ -191,6 +202,7 @@ func (r *Set) join() {
 // keep copies key. With after, it returns the first key after key instead.
 func (r *Set) keep(key []byte, after bool) []byte {
 	n := len(key) + 1
+	r.kept += int64(n)
 	if cap(r.keys)-len(r.keys) < n {
 		// Bounds that were kept before stay in the old array.
 		r.keys = make([]byte, 0, max(n, min(2*cap(r.keys), 1<<16), 512))

@@ -221,3 +221,36 @@ func TestKeyLog_KeepsKeysOfAnyLength(t *testing.T) {
 		t.Errorf("the log has %d keys, want the %d that were added", len(got), len(want))
 	}
 }
+
+func TestReadSet_KnowsItsMemory(t *testing.T) {
+	t.Parallel()
+	const n = 100_000
+	var r Set
+	if size := r.Bytes(); size != 0 {
+		t.Errorf("an empty set takes %d bytes", size)
+	}
+	within := func(what string, before, least, most int64) {
+		t.Helper()
+		if got := r.Bytes() - before; got < least*n || got > most*n {
+			t.Errorf("%s take %d bytes each", what, got/n)
+		}
+	}
+	for i := range n {
+		key := fmt.Appendf(nil, "key %06d", i)
+		r.AddKey(key, base.Hash(key, 0))
+	}
+	within("keys of 10 bytes", 0, 20, 40)
+	before := r.Bytes()
+	for i := range n {
+		r.AddRange(fmt.Appendf(nil, "a%06d", i), fmt.Appendf(nil, "a%06d!", i))
+	}
+	within("ranges", before, 60, 150)
+	before = r.Bytes()
+	for i := range n {
+		r.AddRangeAt(fmt.Appendf(nil, "b%06d", i), fmt.Appendf(nil, "b%06d!", i), 7)
+	}
+	within("ranges at a timestamp", before, 60, 150)
+	if r.Reset(); r.Bytes() > 1<<10 {
+		t.Errorf("an emptied set takes %d bytes", r.Bytes())
+	}
+}

@@ -129,6 +129,13 @@ func (r *raises) add(number uint32, p raise) {
 	r.of[number] = points
 }
 
+// forget forgets the points of a keyspace that is gone.
+func (r *raises) forget(number uint32) {
+	r.Lock()
+	defer r.Unlock()
+	delete(r.of, number)
+}
+
 // newest returns the last point of a keyspace, or nil. The caller holds the lock.
 func (r *raises) newest(number uint32) *raise {
 	points := r.of[number]

@@ -144,6 +144,7 @@ func (r *Registry) Step() (again time.Duration, err error) {
 		}
 		for _, number := range gone {
 			r.tombstones.Delete(number)
+			r.raises.forget(number)
 		}
 	}
 	if failed != nil {

@@ -35,7 +35,8 @@ type Options struct {
 	Changed func(table []*manifest.Keyspace)
 	// Dropped wakes the goroutine that calls Step.
 	Dropped func()
-	// Discarded wakes the compactor: the discard point of a keyspace has risen.
+	// Discarded wakes the compactor: the discard point of a keyspace has risen, or its settings
+	// have changed.
 	Discarded func()
 	// Report takes the event of changed settings.
 	Report event.Sink
@@ -154,6 +155,7 @@ func (r *Registry) Open(name string, change Change, readOnly error) (*Handle, er
 		return r.addLocked(&k), nil
 	}
 	h.set(&k.Settings)
+	r.o.Discarded() // the keyspace may keep fewer versions
 	was, is := settings.Resolve(&before), settings.Resolve(&k.Settings)
 	if old, now := was.Given(), is.Given(); old != now {
 		r.o.Report(settings.Changed{Keyspace: name, Old: old, New: now})

@@ -24,6 +24,7 @@ type engine struct {
 	faults *faultfs.FS
 	freed  [][2][]byte // the ranges that were to be freed
 	woken  int         // wake-ups of the dropper
+	looked int         // wake-ups of the compactor
 	told   []any       // the events
 }
 
@@ -53,8 +54,8 @@ func (e *engine) anew() {
 			return nil
 		},
 		Changed: func([]*manifest.Keyspace) {},
-		Dropped: func() { e.woken++ },
-		Report:  func(event any) { e.told = append(e.told, event) },
+		Dropped: func() { e.woken++ }, Discarded: func() { e.looked++ },
+		Report: func(event any) { e.told = append(e.told, event) },
 	})
 }
 
@@ -271,8 +272,8 @@ func TestOpen_ChangesSettingsInOneEdit(t *testing.T) {
 	if _, err := e.Open("one", versions(6), readOnly); err != readOnly {
 		t.Errorf("a change of a read-only database: %v", err)
 	}
-	if len(e.told) != 1 {
-		t.Errorf("the events are %+v, want one of the change from 3 to 5 versions", e.told)
+	if len(e.told) != 1 || e.looked != 1 {
+		t.Errorf("the events are %+v, want one of the change from 3 to 5 versions; the compactor was woken %d times", e.told, e.looked)
 	}
 }
 
@@ -331,5 +332,28 @@ func TestAll_HasWhatTheSnapshotSeesInTheOrderOfCreation(t *testing.T) {
 	refused := errors.New("refused")
 	if all, err := e.All(func() error { return refused }); err != refused || all != nil {
 		t.Errorf("without a snapshot: %d keyspaces, %v", len(all), err)
+	}
+}
+
+func TestDrop_NothingIsLeftOfTheDiscardPointsOfDroppedKeyspaces(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	for i := range uint64(1000) {
+		h, err := e.Open("passing", func(s *manifest.Settings, _ bool) error {
+			s.Timestamps = manifest.TimestampsChecked
+			return nil
+		}, nil)
+		e.Must(err)
+		e.Must(e.DiscardBelow(h, i+1))
+		if _, _, rose := e.LastRaise(h.Space.Number(), 0); !rose {
+			t.Fatalf("keyspace %d has no discard point", h.Space.Number())
+		}
+		e.Must(e.Drop(t.Context(), "passing"))
+		if e.step(); e.knows(h) {
+			t.Fatalf("the dropper leaves keyspace %d", h.Space.Number())
+		}
+	}
+	if n := len(e.raises.of); n > 0 {
+		t.Errorf("the discard points of %d dropped keyspaces are left", n)
 	}
 }

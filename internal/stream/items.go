@@ -109,7 +109,10 @@ func (s Items[E, T]) Run(ctx context.Context, send func([]T) error) error {
 			return err
 		},
 		Read: func(_ context.Context, r Range, emit func(*batch[T]) error) error {
-			b := batcher[T]{emit: emit, spent: &spent}
+			b := batcher[T]{emit: emit, spent: &spent, lendMin: lendMin}
+			if s.Choose != nil || s.Since > 0 {
+				b.lendMin = lendSparseMin
+			}
 			read := s.read
 			if !s.Timed && !s.AllVersions && !s.Deletions {
 				read = s.scan
@@ -380,11 +383,17 @@ type batcher[T Shape] struct {
 	spent *sync.Pool
 	batch *batch[T] // nil before the first item
 	size  int
+	// lendMin is the length in bytes from which a value is lent, not copied.
+	lendMin int
 }
 
 const (
-	// lendMin is the length in bytes from which a value is lent, not copied.
+	// lendMin is the least batcher.lendMin.
 	lendMin = 64
+	// lendSparseMin is that of a stream that shows few of the keys that it reads. A decoded
+	// value that is shorter lies in a chunk with many others, and would keep all of them.
+	// From this length on, it has memory of its own.
+	lendSparseMin = 16 << 10
 	// itemSize is about the memory of an item in bytes, without key and value.
 	itemSize = 120
 )
@@ -396,7 +405,7 @@ func (b *batcher[T]) add(i *Item) error {
 			b.batch = &batch[T]{buf: make([]byte, 0, BatchSize)}
 		}
 	}
-	if i.Key = b.copy(i.Key); len(i.Value) >= lendMin {
+	if i.Key = b.copy(i.Key); len(i.Value) >= b.lendMin {
 		touch(i.Value)
 	} else {
 		i.Value = b.copy(i.Value)

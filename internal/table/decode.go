@@ -14,18 +14,37 @@ import (
 // decodedValue returns value i of the compressed block b. v is its view.
 func (r *Reader) decodedValue(b, i int, v *view, arena *codec.Arena) ([]byte, error) {
 	from, to := v.valueSpan(i)
-	if value, ok := r.cached(b, v, from, to, arena); ok {
-		return value, nil
+	value := arena.Alloc(to - from)
+	err := r.decodePart(b, v, value, from)
+	if arena.Filled(len(value)); err != nil {
+		return nil, err
+	}
+	return value, nil
+}
+
+// decodePart fills part from the decoded values of block b, beginning at offset from. The
+// caller keeps the part for long, and must not keep the whole block with it.
+func (r *Reader) decodePart(b int, v *view, part []byte, from int) error {
+	if r.caches(v) && r.opts.Cache.Read(part, r.opts.CacheID, uint64(b), from) {
+		return nil
 	}
 	stored, err := r.stored(b, v)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	values, err := r.decodeAndKeep(b, v, stored, arena)
-	if err != nil {
-		return nil, err
+	if len(part) == int(v.rawLen()) {
+		if err = r.decode(v, part, stored); err == nil {
+			r.opts.Cache.Put(r.opts.CacheID, uint64(b), part)
+		}
+		return err
 	}
-	return values[from:to:to], nil
+	var scratch codec.Arena
+	values, err := r.decodeAndKeep(b, v, stored, &scratch)
+	if err == nil {
+		copy(part, values[from:])
+	}
+	scratch.Reset()
+	return err
 }
 
 // cached returns a part of the decoded values of block b if the cache has them. They were

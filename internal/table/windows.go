@@ -67,7 +67,7 @@ func (w *windows) load(r *Reader, b int, opts IterOptions) (view, []byte, error)
 		return v, stored, err
 	}
 	w.rawAt = 1 - w.rawAt
-	raw := grow(w.raw[w.rawAt][:0], int(e.rawLen()))
+	raw := room(w.raw[w.rawAt], int(e.rawLen()))
 	w.raw[w.rawAt] = raw
 	return v, raw, r.decode(&v, raw, stored)
 }
@@ -81,7 +81,7 @@ func (w *window) read(r *Reader, b int, part func(entry []byte) (off, n int64), 
 		if reverse {
 			from, to = max(0, off+n-max(n, windowSize)), off+n
 		}
-		w.buf = grow(w.buf[:0], int(to-from))
+		w.buf = room(w.buf, int(to-from))
 		w.from = from
 		if got, err := r.file.ReadAt(w.buf, from); got < len(w.buf) {
 			w.buf = w.buf[:0]
@@ -92,6 +92,15 @@ func (w *window) read(r *Reader, b int, part func(entry []byte) (off, n int64), 
 		}
 	}
 	return w.buf[off-w.from:][:n:n], nil
+}
+
+// room returns n bytes with undefined contents, in the memory of b if there is enough. It
+// takes no more memory than n bytes or windowSize.
+func room(b []byte, n int) []byte {
+	if n > cap(b) {
+		b = make([]byte, n, max(n, min(2*n, windowSize)))
+	}
+	return b[:n]
 }
 
 // endOfParts returns the end of a sequence of adjacent parts that starts with the

@@ -115,3 +115,32 @@ func TestUnmapped_LargeReadsReadNoByteTwice(t *testing.T) {
 		}
 	}
 }
+
+// A merge has two windows of values for each of its inputs. A window of a large value takes
+// no more memory than the value.
+func TestUnmapped_AWindowOfALargeValueIsNotLarger(t *testing.T) {
+	t.Parallel()
+	const size = 2 << 20
+	var entries []base.Entry
+	for i := range 6 {
+		entries = append(entries, base.Entry{Key: fmt.Appendf(nil, "%d", i), Value: make([]byte, size+i), Seq: 1, Meta: base.Meta{Kind: base.KindSet}})
+	}
+	data, _ := mustBuild(t, entries, WriterOptions{})
+	for _, reverse := range []bool{false, true} {
+		it := mustOpen(t, data, ReaderOptions{}).NewIter(IterOptions{Unmapped: true, Reverse: reverse})
+		it.Seek(nil)
+		for batch := (iter.Batch{Want: 1, N: 1}); batch.N > 0; {
+			if err := it.Fill(&batch); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range it.windows.vals {
+			if n := cap(it.windows.vals[i].buf); n < size || n > size+len(entries) {
+				t.Errorf("reverse %t: a window takes %d bytes for values of %d", reverse, n, size)
+			}
+		}
+		if n := cap(it.windows.keys.buf); n > windowSize {
+			t.Errorf("reverse %t: the window of keys takes %d bytes", reverse, n)
+		}
+	}
+}

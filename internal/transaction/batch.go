@@ -22,6 +22,9 @@ type BatchOptions struct {
 // and value.
 const WriteOverhead = 32
 
+// rangeOverhead is about what a range deletion takes in memory, in bytes, beside its bounds.
+const rangeOverhead = 700
+
 // errPieceFull says that the piece cannot take the write, and the next one can. It never
 // leaves this package.
 var errPieceFull = errors.New("stoat: the piece of the batch is full")
@@ -50,6 +53,7 @@ type batch struct {
 	piece   Txn          // takes the next writes if size is not 0
 	size    int64        // of piece
 	timed   bool         // the slot of piece keeps its time
+	since   base.FileNum // the next file when a piece kept its time, 0 if none did
 	flying  chan outcome // of the piece under way; nil if there is none
 	version base.SeqNum  // of the newest piece that was committed
 }
@@ -83,7 +87,7 @@ func (b Batch) Delete(key []byte) error {
 
 // DeleteRange is stoat.Batch.DeleteRange.
 func (b Batch) DeleteRange(lo, hi []byte) error {
-	return b.write(len(lo)+len(hi), func(tx Txn) error { return tx.DeleteRange(lo, hi) })
+	return b.write(len(lo)+len(hi)+rangeOverhead, func(tx Txn) error { return tx.DeleteRange(lo, hi) })
 }
 
 // Merge is stoat.Batch.Merge.
@@ -127,7 +131,7 @@ func (t TimedBatch) Delete(key []byte) error {
 
 // PurgeRange is stoat.TimedBatch.PurgeRange.
 func (t TimedBatch) PurgeRange(lo, hi []byte) error {
-	return t.b.write(len(lo)+len(hi), func(tx Txn) error { return tx.At(t.at).PurgeRange(lo, hi) })
+	return t.b.write(len(lo)+len(hi)+rangeOverhead, func(tx Txn) error { return tx.At(t.at).PurgeRange(lo, hi) })
 }
 
 // write calls do with the piece that takes a write with that many bytes of key and value.
@@ -219,6 +223,9 @@ func (c *batch) keepTime() error {
 	}
 	c.engine.Store.Release(s.slot)
 	s.slot, c.timed = slot, true
+	if c.since == 0 {
+		c.since = c.engine.Store.NextFile()
+	}
 	return nil
 }
 
@@ -278,6 +285,9 @@ func (c *batch) end(err error) error {
 	c.err = err
 	c.piece.Discard()
 	c.piece, c.size = Txn{}, 0
+	if c.since != 0 && c.engine.Store.NextFile() != c.since {
+		c.engine.Compact() // merges may have kept versions for a piece that kept its time
+	}
 	return err
 }
 

@@ -88,7 +88,7 @@ func piecesOf(writes []write, sizeBytes int64) (pieces [][]write) {
 		case set, merge:
 			n += int64(len(w.value))
 		case delRange:
-			n += int64(len(w.end))
+			n += int64(len(w.end) + 700)
 		}
 		if used == 0 || used+n > sizeBytes {
 			pieces, used = append(pieces, nil), 0

@@ -40,6 +40,10 @@ func (p *batchPair) begin() {
 	p.piece.NowMs = p.r.clock.Seen()
 }
 
+// rangeOverhead is what a range deletion adds to the size of a batch beside the bytes of its
+// bounds and of any write.
+const rangeOverhead = 700
+
 // takes notes a write with so many bytes of key and value.
 func (p *batchPair) takes(bytes int) {
 	p.r.Work.calls++
@@ -65,7 +69,7 @@ func (p *batchPair) write(rng *rand.Rand) error {
 	switch n := rng.IntN(10); {
 	case n == 0:
 		lo, hi := r.randomRange(rng)
-		p.takes(len(lo) + len(hi))
+		p.takes(len(lo) + len(hi) + rangeOverhead)
 		modelRange(p.piece, lo, hi)
 		return p.in.DeleteRange(lo, hi)
 	case n == 1:
