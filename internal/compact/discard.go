@@ -17,10 +17,13 @@ type Discard struct {
 	// Below is the discard point: no reader reads at a smaller timestamp.
 	Below uint64
 	// Settled is a timestamp below which no version of a key of the job exists outside
-	// of the job.
+	// of the job, except for versions from After on.
 	Settled uint64
 	// Purged says that range tombstones outside of the job may hide versions of the job.
 	Purged bool
+	// After is a key after all keys of the job. If it is a version of the last user's key,
+	// older versions of that key may exist outside of the job. It may be nil.
+	After []byte
 }
 
 // A discarder drops versions of keyspaces with timestamps that no reader can find. A
@@ -52,6 +55,7 @@ type discarder struct {
 	limits Discard // of the keyspace number
 
 	group   []byte      // what all versions of the current user's key begin with
+	within  bool        // the current version is not the first one of that key
 	hidden  bool        // a version up to the discard point was met
 	first   []byte      // the key of that version
 	newest  base.SeqNum // of the versions up to the discard point that were met and do not go
@@ -73,10 +77,11 @@ func (d *discarder) begin(key []byte) (held bool) {
 		}
 	}
 	if !d.limits.Timed {
-		d.group, d.holding = d.group[:0], false
+		d.group, d.within, d.holding = d.group[:0], false, false
 		return false
 	}
-	if group := stamp.KeyOf(key); !bytes.Equal(group, d.group) {
+	group := stamp.KeyOf(key)
+	if d.within = bytes.Equal(group, d.group); !d.within {
 		d.group = append(d.group[:0], group...)
 		d.hidden, d.holding = mutant.On(mutant.StampDropNewest), false
 		d.first = d.first[:0]
@@ -124,42 +129,52 @@ func (d *discarder) release() (e *base.Entry, held bool) {
 // straddles reports whether next, the first key after the job, is a version of the same
 // user's key as the held deletion.
 func (d *discarder) straddles(next []byte) bool {
-	return d.holding && len(next) >= stamp.Size && bytes.Equal(stamp.KeyOf(next), d.group)
+	return d.holding && bytes.HasPrefix(next, d.group)
 }
 
-// FirstElsewhere looks at entries that are not in the inputs of p, but may be versions of a
-// user's key of the inputs. It returns their smallest sequence number. Entries that are not
-// in tables have sequence numbers from unflushed on. purged reports whether range tombstones
-// in tables are among the entries. Those in memory hide all versions in tables.
-func (p *Plan) FirstElsewhere(v *manifest.Version, unflushed base.SeqNum) (first base.SeqNum, purged bool) {
-	inputs := make(map[base.FileNum]bool)
-	var lo, end []byte
-	bounded := true
-	for _, tables := range p.Inputs {
-		for _, t := range tables {
-			inputs[t.Num] = true
-			if lo == nil || bytes.Compare(t.Smallest, lo) < 0 {
-				lo = t.Smallest
-			}
-			if bounded = bounded && t.Largest != nil; bytes.Compare(t.Largest, end) > 0 {
-				end = t.Largest
-			}
-		}
+// An Elsewhere tells of entries that are not in the inputs of a plan, but may be versions of
+// a user's key of the inputs.
+type Elsewhere struct {
+	// First is the smallest sequence number of those entries. Versions in the tables of
+	// After do not count.
+	First base.SeqNum
+	// Purged says that range tombstones in tables are among the entries. Those in memory
+	// hide all versions in tables.
+	Purged bool
+	// After is where the first table begins that may go on with the last user's key. It is
+	// nil if there is none.
+	After []byte
+}
+
+// Elsewhere looks for entries that are not in the inputs of p. Those that are not in tables
+// have sequence numbers from unflushed on.
+//
+// A table that begins after the end of the inputs can have versions of the last user's key
+// only. They are older than those of the inputs. Were there such a version, all keys from
+// the end of the inputs up to it would belong to that user's key. So After would, too.
+func (p *Plan) Elsewhere(v *manifest.Version, unflushed base.SeqNum) Elsewhere {
+	all := p.all()
+	inputs := make(map[base.FileNum]bool, len(all))
+	for _, t := range all {
+		inputs[t.Num] = true
 	}
+	r := hull(all)
 	// The last user's key may have older versions after the inputs.
-	end = append(bytes.Clone(stamp.KeyOf(end)), bytes.Repeat([]byte{0xff}, stamp.Size)...)
-	r := keyRange{lo: lo, hi: end}
-	if !bounded {
-		r.hi = nil
-	}
-	first = unflushed
+	around := keyRange{lo: r.lo, hi: append(bytes.Clone(stamp.KeyOf(r.hi)), bytes.Repeat([]byte{0xff}, stamp.Size)...)}
+	e := Elsewhere{First: unflushed}
 	for _, tables := range v.Levels {
 		for _, t := range tables {
-			if !inputs[t.Num] && !r.before(t) && !r.after(t) {
-				first = min(first, t.SmallestSeq)
-				purged = purged || t.RangeDeletions > 0
+			if inputs[t.Num] || around.before(t) || around.after(t) {
+				continue
+			}
+			e.Purged = e.Purged || t.RangeDeletions > 0
+			switch {
+			case !r.before(t):
+				e.First = min(e.First, t.SmallestSeq)
+			case e.After == nil || bytes.Compare(t.Smallest, e.After) < 0:
+				e.After = t.Smallest
 			}
 		}
 	}
-	return first, purged
+	return e
 }

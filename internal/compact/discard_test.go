@@ -2,6 +2,7 @@ package compact
 
 import (
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -102,13 +103,15 @@ func TestDiscard_KnowsTheFirstEntryElsewhere(t *testing.T) {
 		other    *manifest.Table
 		want     base.SeqNum
 		overlaps bool
+		after    string
 	}{
-		{table(2, "c@9", "c@5", 7), 7, true},
-		{table(2, "a@9", "b@20", 7), 100, false}, // later versions of the first key
-		{table(2, "a@9", "b@9", 7), 7, true},
-		{table(2, "d@40", "e@5", 7), 7, true}, // older versions of the last key
-		{table(2, "e@40", "f@5", 7), 100, false},
-		{table(2, "c@9", "c@5", 700), 100, true},
+		{table(2, "c@9", "c@5", 7), 7, true, ""},
+		{table(2, "a@9", "b@20", 7), 100, false, ""}, // later versions of the first key
+		{table(2, "a@9", "b@9", 7), 7, true, ""},
+		{table(2, "d@50", "e@5", 7), 7, true, ""},
+		{table(2, "d@40", "e@5", 7), 100, true, "d@40"}, // older versions of the last key
+		{table(2, "e@40", "f@5", 7), 100, false, ""},
+		{table(2, "c@9", "c@5", 700), 100, true, ""},
 	} {
 		for level := range manifest.Levels {
 			v := &manifest.Version{}
@@ -116,16 +119,40 @@ func TestDiscard_KnowsTheFirstEntryElsewhere(t *testing.T) {
 			v.Levels[level] = append(v.Levels[level], c.other)
 			plan := &Plan{}
 			plan.Inputs[last] = []*manifest.Table{input}
+			want := Elsewhere{First: c.want}
+			if c.after != "" {
+				want.After, _ = stampedKey(t, c.after+"#1")
+			}
 			for _, tombstones := range []uint64{0, 1} {
 				c.other.RangeDeletions = tombstones
-				_, purged := plan.FirstElsewhere(v, 100)
-				if want := tombstones > 0 && c.overlaps; purged != want {
-					t.Errorf("with %d tombstones from %q to %q in level %d: %t", tombstones, c.other.Smallest, c.other.Largest, level, purged)
+				want.Purged = tombstones > 0 && c.overlaps
+				if got := plan.Elsewhere(v, 100); !reflect.DeepEqual(got, want) {
+					t.Errorf("with %d tombstones from %q to %q in level %d: %v, want %v", tombstones, c.other.Smallest, c.other.Largest, level, got, want)
 				}
 			}
-			if got, _ := plan.FirstElsewhere(v, 100); got != c.want {
-				t.Errorf("with a table from %q to %q in level %d: %d, want %d", c.other.Smallest, c.other.Largest, level, got, c.want)
-			}
 		}
+	}
+}
+
+// A range tombstone may end an input between two versions of a user's key.
+func TestDiscard_KnowsWhereTheLastKeyMayGoOn(t *testing.T) {
+	t.Parallel()
+	key := func(s string) []byte {
+		k, _ := stampedKey(t, s+"#1")
+		return k
+	}
+	input := &manifest.Table{Num: 1, Smallest: key("b@9"), Largest: key("d@50"), LargestExclusive: true}
+	next := &manifest.Table{Num: 2, Smallest: key("d@50"), Largest: key("e@5"), SmallestSeq: 7}
+	later := &manifest.Table{Num: 3, Smallest: key("d@40"), Largest: key("d@30"), SmallestSeq: 8}
+	v := &manifest.Version{}
+	v.Levels[0], v.Levels[last] = []*manifest.Table{later}, []*manifest.Table{input, next}
+	plan := &Plan{}
+	plan.Inputs[last] = []*manifest.Table{input}
+	if got, want := plan.Elsewhere(v, 100), (Elsewhere{First: 100, After: key("d@50")}); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	input.LargestExclusive = false
+	if got, want := plan.Elsewhere(v, 100), (Elsewhere{First: 7, After: key("d@40")}); !reflect.DeepEqual(got, want) {
+		t.Errorf("with the end included: %v, want %v", got, want)
 	}
 }

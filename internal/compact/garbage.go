@@ -5,6 +5,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/stamp"
 )
 
 // removable returns how many entries of t a rewrite of t at the bottom surely removes.
@@ -18,7 +19,7 @@ func (s Shape) removable(t *manifest.Table) uint64 {
 	if t.OldestExpiry != 0 && t.OldestExpiry <= s.NowMs && s.shielded[t] == 0 {
 		expired = max(1, expired)
 	}
-	return n + expired
+	return n + max(expired, s.lapsed(t))
 }
 
 // shrinks reports whether a rewrite of t, of the given level, at the bottom may remove
@@ -29,9 +30,11 @@ func (s Shape) shrinks(t *manifest.Table, level int) bool {
 
 // shrinksOnce is shrinks for a table of the last level that is rewritten once, whatever that
 // leaves. A rewrite merges partial entries, unless their function is missing or fails. Tables
-// that a restore made, or a merge beside a snapshot, may have many of them.
+// that a restore made, or a merge beside a snapshot, may have many of them. It is unknown when
+// the first version with a timestamp expires in a table that also has other expiring values.
 func (s Shape) shrinksOnce(t *manifest.Table) bool {
-	return s.shrinks(t, last) || t.Partials > 0 && t.LargestSeq <= s.OldestSnapshot
+	return s.shrinks(t, last) ||
+		t.LargestSeq <= s.OldestSnapshot && (t.Partials > 0 || stamped(t) && t.OldestExpiry < stamp.ExpiryMark)
 }
 
 // surplus returns how many entries of t surely exceed the number of versions to keep.
@@ -82,14 +85,19 @@ func (s Shape) expired(t *manifest.Table) uint64 {
 // past estimates how many entries of t have expired. It goes by the times at which a tenth and
 // a half of them have. It also assumes that the times are spread evenly, which is wrong if a few
 // values expire much later than the others.
-func (s Shape) past(t *manifest.Table) uint64 {
+func (s Shape) past(t *manifest.Table) uint64 { return s.between(t, t.OldestExpiry, t.NewestExpiry) }
+
+// between is past for a table whose values expire from oldest to newest.
+func (s Shape) between(t *manifest.Table, oldest, newest uint64) uint64 {
 	switch {
-	case t.Expiring == 0 || s.NowMs < t.OldestExpiry:
+	case t.Expiring == 0:
 		return 0
-	case s.NowMs >= t.NewestExpiry:
+	case s.NowMs >= newest:
 		return t.Expiring
+	case s.NowMs < oldest:
+		return 0
 	}
-	part := float64(s.NowMs-t.OldestExpiry) / float64(t.NewestExpiry-t.OldestExpiry)
+	part := float64(s.NowMs-oldest) / float64(newest-oldest)
 	n := uint64(part * float64(t.Expiring))
 	switch {
 	case t.HalfExpired != 0 && s.NowMs >= t.HalfExpired:
@@ -98,6 +106,32 @@ func (s Shape) past(t *manifest.Table) uint64 {
 		n = max(n, t.Entries/10)
 	}
 	return min(n, t.Expiring-1) // an estimate never says all: then the table would be dropped unread
+}
+
+// stamped reports whether t has versions with timestamps that expire.
+func stamped(t *manifest.Table) bool { return t.NewestExpiry >= stamp.ExpiryMark }
+
+// lapsed estimates how many expired values a rewrite of t removes, if t has versions with
+// timestamps that expire. A deletion without a time of expiry takes the place of such a version,
+// as it still hides older ones. So a rewrite leaves nothing that has expired. Whatever it
+// returns above 0, at least one value goes.
+func (s Shape) lapsed(t *manifest.Table) uint64 {
+	if !stamped(t) {
+		return 0
+	}
+	oldest, newest := t.OldestExpiry, t.NewestExpiry&^stamp.ExpiryMark
+	switch {
+	case oldest >= stamp.ExpiryMark:
+		oldest &^= stamp.ExpiryMark
+	case s.shielded[t] > 0:
+		return 0 // the values without timestamps may stay
+	case t.TenthExpired != 0:
+		oldest = min(oldest, t.TenthExpired) // which may be of a version with a timestamp
+	}
+	if s.NowMs < min(oldest, newest) {
+		return 0
+	}
+	return max(1, s.between(t, oldest, newest))
 }
 
 // dead reports whether no entry of t shows a value to any snapshot. Tombstones in tables
@@ -163,7 +197,7 @@ func (p *picker) pickGarbage() (Plan, bool) {
 // In the last level only surely removable entries count.
 //
 // Age alone makes only tombstones worth a rewrite. Values that expire one by one would make
-// it due again and again.
+// it due again and again. All of them together do so once, see fewButLarge.
 func (p *picker) garbageOf(t *manifest.Table, level int) (float64, Reason) {
 	outdated := p.s.outdatedPart(t, level)
 	if level == last && p.s.removable(t) == 0 && outdated == 0 {
@@ -171,7 +205,7 @@ func (p *picker) garbageOf(t *manifest.Table, level int) (float64, Reason) {
 	}
 	all := float64(t.Entries + t.RangeDeletions)
 	deletions := float64(t.Deletions+t.RangeDeletions) / all
-	expired := float64(p.s.expired(t)) / all
+	expired := float64(max(p.s.expired(t), p.s.lapsed(t))) / all
 	surplus := float64(p.s.surplus(t)) / all
 	enough := 0.5
 	if p.s.Idle {
@@ -181,6 +215,7 @@ func (p *picker) garbageOf(t *manifest.Table, level int) (float64, Reason) {
 	case outdated >= enough && outdated > deletions+expired+surplus:
 		return outdated, ReasonVersions
 	case deletions+expired+surplus >= enough,
+		expired > 0 && p.s.fewButLarge(t),
 		deletions > 0 && p.s.old(t),
 		p.s.Idle && t.RangeDeletions > 0: // how much it hides is unknown
 		switch part := deletions + expired + surplus; {
@@ -193,6 +228,12 @@ func (p *picker) garbageOf(t *manifest.Table, level int) (float64, Reason) {
 		}
 	}
 	return 0, 0
+}
+
+// fewButLarge reports whether all values of t that expire have expired, and may have most of its
+// bytes although they are few. Most bytes of t are then in value files.
+func (s Shape) fewButLarge(t *manifest.Table) bool {
+	return (s.Idle || s.Scarce) && s.NowMs >= t.NewestExpiry&^stamp.ExpiryMark && t.Referred() >= uint64(t.Size)
 }
 
 // old reports whether tombstones in t have reached the maximum age.

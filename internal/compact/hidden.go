@@ -1,11 +1,16 @@
 package compact
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/stoatdb/stoat/internal/manifest"
+)
 
 // Hidden entries take space until a merge has brought them together with their
 // tombstones. In an idle database that happens soon. While commits run, level 0 is merged
 // by the size of its data, and tombstones are small. So level 0 is also merged for what
-// its tombstones hide below.
+// its tombstones hide below. Short values that replace long ones hide them as well. The
+// flusher measured what a table hides, see Shape.Hides. Without that, only tombstones count.
 
 const (
 	// hiddenMin is the minimum number of hidden bytes. The minimum is 1/64 of the
@@ -68,10 +73,10 @@ func (p *picker) hidesMore(a *slice, gainA float64, b *slice, gainB float64) boo
 	return gainA > gainB
 }
 
-// deletesInLevel0 reports whether level 0 has tombstones.
+// deletesInLevel0 reports whether level 0 has tombstones, or is known to hide anything.
 func (p *picker) deletesInLevel0() bool {
 	for _, t := range p.v.Levels[0] {
-		if t.Deletions+t.RangeDeletions > 0 {
+		if t.Deletions+t.RangeDeletions > 0 || p.hides(t) > 0 {
 			return true
 		}
 	}
@@ -90,15 +95,25 @@ func (p *picker) hiddenEnough() int64 {
 	return max(min(hiddenMin, p.s.BaseSizeMin/64), all/hiddenPart)
 }
 
-// hiddenBy estimates how many bytes of tables and values the tombstones of a slice hide,
-// in the slice and in the levels below. aged says that one of them has reached the
+// hides returns how many bytes t of level 0 is known to hide from all readers.
+func (p *picker) hides(t *manifest.Table) int64 {
+	if p.s.Hides == nil || t.LargestSeq > p.s.OldestSnapshot {
+		return 0
+	}
+	return p.s.Hides(t.Num)
+}
+
+// hiddenBy estimates how many bytes of tables and values a slice hides, in the slice and in
+// the levels below. aged says that one of them has reached the
 // maximum age and must go at any cost. Tombstones that a snapshot does not see free
 // nothing yet.
 func (p *picker) hiddenBy(c *slice) (hidden int64, aged bool) {
 	var deletions uint64
+	var known int64
 	ranges := false
 	waited := rangeWaitMs + uint64(c.bytes()/rangeRate)
 	for _, t := range c.tables {
+		known += p.hides(t)
 		if t.Deletions+t.RangeDeletions == 0 {
 			continue
 		}
@@ -109,7 +124,7 @@ func (p *picker) hiddenBy(c *slice) (hidden int64, aged bool) {
 		}
 	}
 	if deletions == 0 && !ranges {
-		return 0, aged
+		return known, aged
 	}
 	below := slices.Clone(c.tables)
 	r := hull(c.tables)
@@ -119,5 +134,5 @@ func (p *picker) hiddenBy(c *slice) (hidden int64, aged bool) {
 	if ranges {
 		return int64(bytesWith(below)), aged
 	}
-	return int64(freed(deletions, below)), aged
+	return max(known, int64(freed(deletions, below))), aged
 }

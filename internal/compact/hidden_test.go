@@ -3,6 +3,7 @@ package compact
 import (
 	"testing"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
@@ -54,6 +55,58 @@ func TestHidden_Level0IsMergedForWhatItsDeletionsHide(t *testing.T) {
 		}
 		if due && (p.Reason != ReasonDeletions || len(p.Inputs[0]) != 1 || len(p.Inputs[last]) != 1) {
 			t.Errorf("%s: picked %s", c.name, p.String())
+		}
+	}
+}
+
+// Level 0 has ten entries over a million short ones and ten long values.
+func TestHidden_Level0IsMergedForWhatTheFlusherMeasured(t *testing.T) {
+	t.Parallel()
+	const mib, gib = 1 << 20, 1 << 30
+	for _, c := range []struct {
+		name      string
+		deletions uint64
+		hides     int64
+		snapshot  bool // a snapshot does not see the entries of level 0
+		scarce    bool
+		due       bool
+	}{
+		{name: "long values were deleted", deletions: 10, hides: 10 * gib, due: true},
+		{name: "long values were replaced by short ones", hides: 10 * gib, due: true},
+		{name: "a snapshot needs the long values", hides: 10 * gib, snapshot: true},
+		{name: "short values were replaced", hides: 1000},
+		{name: "deletions after a restart", deletions: 10},
+		{name: "deletions after a restart on a scarce disk", deletions: 10, scarce: true, due: true},
+		{name: "a snapshot on a scarce disk", deletions: 10, snapshot: true, scarce: true},
+	} {
+		s := Shape{NowMs: 1 << 40, OldestSnapshot: 20, Idle: c.scarce, Scarce: c.scarce}
+		if c.snapshot {
+			s.OldestSnapshot = 9
+		}
+		s.Hides = func(n base.FileNum) int64 { return map[base.FileNum]int64{1: c.hides}[n] }
+		v := shaped(
+			&manifest.Table{Level: 0, Run: 1, Smallest: []byte("a"), Largest: []byte("z"), Size: 1000, LargestSeq: 10,
+				Entries: 10, Deletions: c.deletions, CreatedMs: s.NowMs},
+			&manifest.Table{Level: last, Smallest: []byte("a"), Largest: []byte("z"), Size: 56 * mib, LargestSeq: 5,
+				Entries: 1_000_000, Values: []manifest.ValueRef{{File: 9, Bytes: 10 * gib}}},
+		)
+		v.Values = []manifest.LiveValues{{ValueFile: &manifest.ValueFile{Num: 9, Bytes: 10 * gib}, Live: 10 * gib}}
+		if p, due := Pick(v, s); due != c.due {
+			t.Errorf("%s: picked %s, want that something is due: %t", c.name, p.String(), c.due)
+		}
+	}
+}
+
+func TestIdle_ShortValuesOverAsManyLongOnesAreMerged(t *testing.T) {
+	t.Parallel()
+	for entries, want := range map[uint64]bool{2_500_000: true, 313_000: true, 312_000: false} {
+		v := shaped(
+			&manifest.Table{Level: 0, Run: 1, Smallest: []byte("a"), Largest: []byte("z"), Size: 75e6, LargestSeq: 10, Entries: entries},
+			&manifest.Table{Level: last, Smallest: []byte("a"), Largest: []byte("z"), Size: 1050e6, LargestSeq: 5, Entries: 2_500_000},
+		)
+		p, due := Pick(v, Shape{BaseSizeMin: 256 << 20, NowMs: 1 << 40, OldestSnapshot: 20, Idle: true})
+		if due != want {
+			t.Errorf("%d entries: picked %s, want that something is due: %t", entries, p.String(), want)
 		}
 	}
 }

@@ -30,7 +30,8 @@ type Job struct {
 	CreatedMs uint64
 
 	// An output ends at TableSize bytes, or at a split if it has at least SplitMin
-	// bytes. Splits are ascending. All versions of a key are in one output.
+	// bytes. Splits are ascending. All versions of a key are in one output. Below level 0,
+	// so are those of a user's key with timestamps, unless they are larger than TableSize.
 	TableSize int64
 	Splits    [][]byte
 	SplitMin  int64

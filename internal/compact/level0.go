@@ -50,7 +50,30 @@ func (p *picker) poorRatio() float64 {
 	return poorRatio
 }
 
-func (p *picker) poor(c *slice) bool { return float64(c.bytesBelow) > p.poorRatio()*c.won }
+// entriesPart is a divisor: a slice is not poor if level 0 has 1/entriesPart of the entries
+// that the base has there. Short values may have replaced long ones.
+const entriesPart = 8
+
+// poor reports whether a slice is too small to be merged in an idle database. While space is
+// scarce, tombstones that no snapshot needs are always worth it.
+func (p *picker) poor(c *slice) bool {
+	if float64(c.bytesBelow) <= p.poorRatio()*c.won {
+		return false
+	}
+	return entriesPart*entriesIn(c.tables) < entriesIn(c.base) && !(p.s.Scarce && slices.ContainsFunc(c.tables, p.frees))
+}
+
+// frees reports whether t has tombstones that may free something now.
+func (p *picker) frees(t *manifest.Table) bool {
+	return t.Deletions+t.RangeDeletions > 0 && t.LargestSeq <= p.s.OldestSnapshot
+}
+
+func entriesIn(tables []*manifest.Table) (entries uint64) {
+	for _, t := range tables {
+		entries += t.Entries
+	}
+	return entries
+}
 
 // runsMax returns the number of runs that may hold one key.
 func (p *picker) runsMax() int {
@@ -135,14 +158,15 @@ func (p *picker) sliceIn(g gap, below []*manifest.Table, most int64) slice {
 // does a tombstone at the maximum age, which must go at any cost. Partial entries free what
 // has expired below: while they are above it, it stays.
 func (p *picker) gainOf(t *manifest.Table) float64 {
+	known := float64(p.hides(t))
 	if t.Deletions+t.RangeDeletions+t.Partials == 0 {
-		return float64(t.Size)
+		return float64(t.Size) + known
 	}
 	below := within(p.v.Levels[p.base], rangeOf(t))
 	if t.RangeDeletions > 0 || t.Deletions > 0 && p.s.old(t) {
-		return float64(t.Size + bytesOf(below))
+		return float64(t.Size) + max(known, float64(bytesOf(below)))
 	}
-	gain := float64(t.Size) + freed(t.Deletions, below)
+	gain := float64(t.Size) + max(known, freed(t.Deletions, below))
 	for _, u := range below {
 		if n := p.s.past(u); t.Partials > 0 && n > 0 {
 			gain += bytesWith([]*manifest.Table{u}) * float64(n) / float64(u.Entries)
@@ -184,14 +208,18 @@ func (p *picker) pickLevel0(why Reason) (Plan, bool) {
 		// Damage keeps all tables where they are, or no slice fits in the room.
 		return p.mergeRuns(why)
 	}
-	best := &all[0]
-	for i := range all[1:] {
-		if p.better(&all[1+i], best, why) {
-			best = &all[1+i]
+	var best *slice
+	for i := range all {
+		c := &all[i]
+		if why == ReasonIdle && p.poor(c) {
+			continue
+		}
+		if best == nil || p.better(c, best, why) {
+			best = c
 		}
 	}
 	switch {
-	case why == ReasonIdle && p.poor(best):
+	case best == nil:
 		return p.mergeRuns(why)
 	case why == ReasonRuns && p.poorRatio()*float64(p.v.Bytes(0)) < float64(p.v.Bytes(p.base)):
 		if plan, ok := p.mergeRuns(why); ok {

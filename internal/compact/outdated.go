@@ -44,7 +44,7 @@ func (o *Outdated) clone() *Outdated {
 
 // Note takes the next entry of the table. timed says that its keyspace has timestamps.
 func (o *Outdated) Note(e *base.Entry, timed bool) {
-	if at := e.Meta.ExpiresAt; at != 0 && at < stamp.ExpiryMark {
+	if at := e.Meta.ExpiresAt &^ stamp.ExpiryMark; at != 0 {
 		o.expiries.add(at)
 	}
 	if !timed {

@@ -88,15 +88,15 @@ func TestExpired_PartsOfATableAreKnownBesideOneThatExpiresMuchLater(t *testing.T
 	}
 }
 
-func TestExpired_VersionsWithTimestampsDoNotCount(t *testing.T) {
+func TestExpired_PartsOfATableCountVersionsWithTimestamps(t *testing.T) {
 	t.Parallel()
 	var o Outdated
 	o.Begin()
 	for at := range uint64(10) {
-		o.Note(&base.Entry{Key: stamp.Append(nil, []byte("k"), at), Meta: base.Meta{Kind: base.KindSet, ExpiresAt: 1000 | stamp.ExpiryMark}}, true)
+		o.Note(&base.Entry{Key: stamp.Append(nil, []byte("k"), at), Meta: base.Meta{Kind: base.KindSet, ExpiresAt: (1000 + at) | stamp.ExpiryMark}}, true)
 	}
 	table := manifest.Table{Entries: 10, Expiring: 10}
-	if o.Describe(&table); table.TenthExpired != 0 || table.HalfExpired != 0 {
+	if o.Describe(&table); table.TenthExpired != 1000 || table.HalfExpired != 1004 {
 		t.Errorf("a tenth has expired at %d, half at %d", table.TenthExpired, table.HalfExpired)
 	}
 }

@@ -32,6 +32,7 @@ type output struct {
 	points   bool
 	splits   int  // number of splits passed
 	timed    bool // the next entry is of a keyspace with timestamps
+	within   bool // and is not the first version of a user's key
 	outdated Outdated
 	spaces   keyspace.Walk
 	space    uint32 // the keyspace of the next entry
@@ -41,6 +42,11 @@ type output struct {
 // sizeEvery is the number of entries between two checks of a table's size. Each valueUnit
 // bytes of a value count as one more entry.
 const sizeEvery = 32
+
+// withinMax is a factor: below level 0, only an output of withinMax*TableSize bytes may end
+// between two versions of a user's key. If they are in two tables, a merge of one of them
+// keeps garbage.
+const withinMax = 2
 
 // beginKey ends the table before key if it has reached its end.
 func (o *output) beginKey(key []byte) error {
@@ -66,6 +72,10 @@ func (o *output) beginKey(key []byte) error {
 	}
 	o.unread = 0
 	size := o.writer.EstimatedSize()
+	if o.within && o.job.Level > 0 && size < withinMax*o.job.TableSize {
+		o.unread = sizeEvery // look again before the next key
+		return nil
+	}
 	if size >= o.job.TableSize || atSplit && size >= o.job.SplitMin ||
 		crossed && size >= max(o.job.SplitMin, o.job.TableSize/borderPart) {
 		return o.finish(key)

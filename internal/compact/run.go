@@ -128,7 +128,7 @@ func (m *merge) run() error {
 			m.key = append(m.key[:0], e.Key...)
 			m.retain.Begin(m.key)
 			held := m.discard.begin(m.key)
-			m.out.timed = m.discard.limits.Timed
+			m.out.timed, m.out.within = m.discard.limits.Timed, m.discard.within
 			if held && m.job.Around && m.out.passes(m.key) {
 				// A table that stays lies between two versions of the user's key.
 				if err := m.release(); err != nil {
@@ -148,6 +148,11 @@ func (m *merge) run() error {
 	}
 	if err := m.endChain(nil); err != nil {
 		return err
+	}
+	if m.discard.straddles(m.discard.limits.After) {
+		if err := m.release(); err != nil {
+			return err
+		}
 	}
 	m.out.result.EntriesRead, m.out.result.BytesRead = read, size
 	return m.all.Err()

@@ -682,3 +682,61 @@ func TestRunParts_APartWhoseGoroutineEndsIsAnError(t *testing.T) {
 		t.Errorf("half of the run is gone, and RunParts returns %d tables without an error", len(result.Tables))
 	}
 }
+
+// The table after the job has an older version of the last user's key.
+func TestRun_HeldDeletionStaysBeforeAnOlderVersionOutsideOfTheJob(t *testing.T) {
+	t.Parallel()
+	space := keyspace.New(1)
+	version := func(key string, at uint64) []byte { return stamp.Append(space.Append(nil, nil), []byte(key), at) }
+	var all []base.Entry
+	for _, key := range []string{"a", "b"} {
+		all = append(all,
+			base.Entry{Key: version(key, 9), Seq: 5, Meta: base.Meta{Kind: base.KindStampDelete}},
+			base.Entry{Key: version(key, 5), Value: []byte("old"), Seq: 4, Meta: base.Meta{Kind: base.KindSet}})
+	}
+	for _, c := range []struct{ after, want []byte }{{nil, nil}, {version("b", 4), version("b", 9)}, {version("c", 4), nil}} {
+		var got []byte
+		for _, m := range runOf(t, all, func(j *Job) {
+			j.Rules.Bottom = true
+			j.Discard = func(uint32) Discard { return Discard{Timed: true, Below: 100, Settled: 100, After: c.after} }
+		}) {
+			got = m.Smallest
+			if m.Entries != 1 {
+				t.Errorf("with %q after the job, %d entries stay", c.after, m.Entries)
+			}
+		}
+		if !bytes.Equal(got, c.want) {
+			t.Errorf("with %q after the job, %q stays, want %q", c.after, got, c.want)
+		}
+	}
+}
+
+// Versions of a user's key in two tables would keep garbage in merges of one of them.
+func TestRun_OutputsEndBetweenUsersKeys(t *testing.T) {
+	t.Parallel()
+	space := keyspace.New(1)
+	versions := func(key string, n int) (all []base.Entry) {
+		for i := range n {
+			key := stamp.Append(space.Append(nil, nil), []byte(key), uint64(n-i))
+			all = append(all, base.Entry{Key: key, Value: make([]byte, 1000), Seq: 1, Meta: base.Meta{Kind: base.KindSet}})
+		}
+		return all
+	}
+	timed := func(j *Job) { j.Level, j.Discard = last, func(uint32) Discard { return Discard{Timed: true} } }
+	var all []base.Entry
+	for i := range 50 {
+		all = append(all, versions(fmt.Sprintf("key-%02d", i), 30)...)
+	}
+	tables := runOf(t, all, timed)
+	for i, m := range tables[1:] {
+		if before := tables[i].Largest; bytes.Equal(stamp.KeyOf(m.Smallest), stamp.KeyOf(before)) {
+			t.Errorf("a table ends with %q, the next begins with %q", before, m.Smallest)
+		}
+	}
+	if len(tables) < 10 {
+		t.Errorf("%d tables", len(tables))
+	}
+	if n := len(runOf(t, versions("key", 1500), timed)); n < 5 {
+		t.Errorf("all versions of one key are in %d tables", n)
+	}
+}

@@ -171,7 +171,7 @@ func (e *Engine) assembleWrites(s manifest.State) {
 	})
 	t := &e.Transactions
 	t.Store, t.Commits, t.Space, t.Streams, t.Settings = e.Store, e.Commits, e.Space, e.Streams, &e.Settings
-	t.Group = e.Group
+	t.Group, t.Compact = e.Group, compact
 	t.NoGaps = o.Follows || o.Screen != nil
 	t.Functions, t.HashSeed, t.MemtableSize, t.Durability = functions, s.HashSeed, o.MemtableSize, o.Durability
 	e.Throttle = throttle.New(throttle.Options{

@@ -21,7 +21,7 @@ var errEncrypted = fmt.Errorf("%w: the database is encrypted, set Options.Keys",
 // keyOptions returns the options of the data keys.
 func (o *Options) keyOptions() seal.Options {
 	return seal.Options{FS: o.FS, Dir: o.Dir, Provider: o.Keys, Clock: o.Clock,
-		MaxAge: o.DataKeyAge, Random: rand.Reader, ReadOnly: o.ReadOnly}
+		MaxAge: o.DataKeyAge, Random: rand.Reader, ReadOnly: o.ReadOnly, Report: o.Report}
 }
 
 // openKeys loads the keys of an encrypted database, or makes those of a new one. It

@@ -18,9 +18,9 @@ import (
 // Deletions are few bytes, and may hide many. Fifty of them do not fill a
 // memtable, but the gigabytes below come back only when the deletions are in
 // tables. So the flusher looks up what they hide, and for enough of that it
-// flushes a memtable of any size, also beside commits. A queue whose jobs are
-// deleted before they come to tables is left alone: its deletions hide nothing
-// there. See decision 0021.
+// flushes a memtable of any size, also beside commits. Short values that replace
+// long ones are like deletions. A queue whose jobs are deleted before they come to
+// tables is left alone: its deletions hide nothing there. See decision 0021.
 
 const (
 	// deletionsEvery is the least time between two looks of the flusher at what deletions
@@ -32,8 +32,8 @@ const (
 	// divided by deletionsPart. With a greater number, there would be many such flushes,
 	// and merges would wait for them.
 	deletionsPart = 64
-	// deletionsSamples is about the number of deleted keys that the flusher looks up. One
-	// look costs a microsecond, or a read of the device.
+	// deletionsSamples is about the number of deleted keys that the flusher looks up, and of
+	// keys with new values. One look costs a microsecond, or a read of the device.
 	deletionsSamples = 64
 	// deletionsSteps bounds the entries over which range deletions are followed. To
 	// begin with a range or a table counts as much as a batch.
@@ -44,15 +44,16 @@ const (
 type deletionsSeen struct {
 	at     int64 // of work.Now, 0 before the first
 	table  *memtable.Table
-	count  uint64 // of its deletions
-	hidden int64  // bytes
+	count  int   // of its entries
+	hidden int64 // bytes
 }
 
-// deletionsDue reports whether the deletions in the active memtable hide enough for a
-// flush. If not, it returns after how long to ask again, although nothing else happens.
+// deletionsDue reports whether the deletions and shorter values in the active memtable hide
+// enough for a flush. If not, it returns after how long to ask again, although nothing else
+// happens.
 func (j *Jobs) deletionsDue(idle, scarce bool) (due bool, again time.Duration) {
 	t, look := j.store.View().Memtables[0], &j.deletions
-	count := t.Deletions()
+	count := t.Len()
 	if count == 0 {
 		return false, 0
 	}
@@ -64,11 +65,14 @@ func (j *Jobs) deletionsDue(idle, scarce bool) (due bool, again time.Duration) {
 	if !idle && !scarce {
 		enough = max(enough, all/deletionsPart)
 	}
+	if look.at == 0 && t.Deletions() == 0 {
+		look.at = work.Now() // a program that opens a database for one Set reads no tables
+	}
 	if look.table != t || look.count != count {
 		if wait := look.at + int64(every) - work.Now(); look.at != 0 && wait > 0 {
 			return false, time.Duration(wait)
 		}
-		hidden := j.hiddenBy(t, count, max(enough, all/deletionsPart))
+		hidden := j.hiddenBy(t, max(enough, all/deletionsPart))
 		*look = deletionsSeen{at: work.Now(), table: t, count: count, hidden: hidden}
 	}
 	return look.hidden >= enough, 0
@@ -86,24 +90,20 @@ func (j *Jobs) allBytes() (bytes int64) {
 	return bytes
 }
 
-// hiddenBy estimates how many bytes of tables and values the count deletions of t hide.
-// It stops at enough. Unreadable data counts as nothing: a reader that meets it gets the
-// error.
-func (j *Jobs) hiddenBy(t *memtable.Table, count uint64, enough int64) (hidden int64) {
+// hiddenBy estimates how many bytes of tables and values t hides. It stops at enough.
+// Unreadable data counts as nothing: a reader that meets it gets the error.
+func (j *Jobs) hiddenBy(t *memtable.Table, enough int64) int64 {
 	slot, held, err := j.store.HoldView()
 	if err != nil {
 		return 0 // Close flushes
 	}
 	defer j.store.Release(slot)
-	v := held.Tree
-	_ = fault.Guard(func() error {
-		hidden = j.hiddenByKeys(v, t, 1+count/deletionsSamples)
-		return nil
-	})
+	found := hiddenKeys{}
+	j.lookAt(held.Tree, t, found)
+	walk := hiddenWalk{view: held.Tree, enough: enough, found: found.bytes()}
 	if !t.HasDeletions() {
-		return hidden
+		return walk.found
 	}
-	walk := hiddenWalk{view: v, enough: enough, found: hidden}
 	var ranges rangedel.Cursor
 	ranges.Init(false)
 	t.AddDeletions(&ranges, base.SeqNumMax)
@@ -112,22 +112,6 @@ func (j *Jobs) hiddenBy(t *memtable.Table, count uint64, enough int64) (hidden i
 		return nil
 	})
 	return walk.found
-}
-
-// hiddenByKeys looks at one in every of the deleted keys of t.
-func (j *Jobs) hiddenByKeys(v *tree.View, t *memtable.Table, every uint64) (hidden int64) {
-	passed := uint64(0)
-	t.DeletedKeys(func(key []byte) bool {
-		if passed++; passed%every != 0 {
-			return true
-		}
-		value, m, _, ok, err := v.Get(key, base.Hash(key, j.o.HashSeed), base.SeqNumMax, nil)
-		if ok && err == nil {
-			hidden += int64(every) * entryBytes(key, value, m)
-		}
-		return true
-	})
-	return hidden
 }
 
 // entryBytes returns about how many bytes an entry of a table takes with its value.

@@ -91,9 +91,9 @@ func (j *Jobs) discards(plan *compact.Plan, oldest base.SeqNum) func(number uint
 			}
 		}
 	}
-	before, purged := base.SeqNum(0), false
+	var other compact.Elsewhere
 	if plan != nil && plan.Bottom {
-		before, purged = plan.FirstElsewhere(s.Version, s.FlushedSeq+1)
+		other = plan.Elsewhere(s.Version, s.FlushedSeq+1)
 	}
 	return func(number uint32) compact.Discard {
 		k, ok := s.Keyspace(number)
@@ -101,7 +101,7 @@ func (j *Jobs) discards(plan *compact.Plan, oldest base.SeqNum) func(number uint
 			return compact.Discard{}
 		}
 		// A point that rose after s was taken does not count yet.
-		return compact.Discard{Timed: true, Below: k.Settings.DiscardBelow, Purged: purged,
-			Settled: min(j.o.Raises.SettledBelow(number, before), k.Settings.DiscardBelow)}
+		return compact.Discard{Timed: true, Below: k.Settings.DiscardBelow, Purged: other.Purged, After: other.After,
+			Settled: min(j.o.Raises.SettledBelow(number, other.First), k.Settings.DiscardBelow)}
 	}
 }

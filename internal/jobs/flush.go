@@ -165,6 +165,8 @@ func (j *Jobs) flush(v *state.View, from int) error {
 		j.throttle.LearnReplacing(part)
 	}
 	j.throttle.Wrote(run.values.Bytes())
+	hides := j.hiddenIn(flushed, run.result.Tables)
+	j.flushHides.Store(&hides)
 	edit := manifest.Edit{
 		AddTables:  run.result.Tables,
 		AddValues:  run.values.Made(),

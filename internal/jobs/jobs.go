@@ -83,6 +83,10 @@ type Jobs struct {
 	// Neither is tried again before a flush: on a full disk, each attempt would fill it.
 	gatherFailed, joinFailed atomic.Uint64
 
+	// hidden says how many bytes the tables of level 0 hide that were made since Open. Only
+	// Installed replaces it. The flusher sets flushHides for the tables that it installs next.
+	hidden, flushHides atomic.Pointer[map[base.FileNum]int64]
+
 	Counts Counts
 }
 
@@ -98,14 +102,18 @@ func New(o Options) *Jobs {
 	if o.VersionsMax == nil {
 		o.VersionsMax = func() int { return o.Settings(0).NumVersions }
 	}
-	return &Jobs{o: o, store: o.Store, commits: o.Commits, throttle: o.Throttle, space: o.Space,
+	j := &Jobs{o: o, store: o.Store, commits: o.Commits, throttle: o.Throttle, space: o.Space,
 		quarantine: o.Quarantine, Compacting: work.NewLock[lock.Compacting]()}
+	j.hidden.Store(new(map[base.FileNum]int64))
+	j.flushHides.Store(new(map[base.FileNum]int64))
+	return j
 }
 
 // Installed is state.Hooks.Installed: it tells the throttle and the reserve what
 // an edit means for them.
 func (j *Jobs) Installed(s *manifest.State, edit *manifest.Edit) {
 	j.commits.Held.Forget(edit.DropValues...)
+	j.keepHidden(edit)
 	horizon := j.store.Horizon()
 	j.throttle.SetDebt(compact.Debt(s.Version, j.Shape(work.Busy, horizon)), j.Use(s.Version, s.FlushedSeq, horizon))
 	j.space.Edited(j.Need(s.Version, horizon))

@@ -39,6 +39,7 @@ func (j *Jobs) Shape(load work.Load, horizon uint64) compact.Shape {
 		OldestSnapshot: j.store.OldestSnapshot(),
 	}
 	j.discardable(&s)
+	s.Hides = j.hides()
 	s.Screens = j.o.Screen != nil
 	for _, t := range j.store.View().Memtables {
 		if lo, hi, keys := t.Partials(); keys > 0 {

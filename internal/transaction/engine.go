@@ -30,6 +30,7 @@ type Engine struct {
 	Commits      *commit.Committer
 	Space        *space.Reserve
 	Group        *work.Group
+	Compact      func() // wakes the compactor
 	Streams      *place.Streams
 	Settings     *settings.Table
 	Functions    *partial.Functions

@@ -18,6 +18,7 @@ type Metadata struct {
 	Expiry ExpiryKind
 	Value  int64 // of Expiry
 	User   byte
+	Named  bool // the caller named User, which may be 0
 }
 
 // An ExpiryKind says how Metadata.Value is meant. The zero ExpiryKind is the default
@@ -30,13 +31,13 @@ const (
 	ExpiresNever
 )
 
-// With returns m with an expiry of o, and its byte if that is not 0.
+// With returns m with the expiry and the byte of o, as far as the caller named them.
 func (m Metadata) With(o Metadata) Metadata {
 	if o.Expiry != 0 {
 		m.Expiry, m.Value = o.Expiry, o.Value
 	}
-	if o.User != 0 {
-		m.User = o.User
+	if o.Named {
+		m.User, m.Named = o.User, true
 	}
 	return m
 }
@@ -98,14 +99,19 @@ func (tx Txn) Delete(key []byte) error {
 	return tx.write(key, nil, base.Meta{Kind: base.KindDelete})
 }
 
+// boundMax is the length of the longest bound of a range deletion, in bytes. The bound behind
+// the longest key has one byte more than the key. With the prefix of its keyspace, it stays
+// within base.MaxKeySize.
+const boundMax = base.UserKeyMax + 1
+
 // DeleteRange is stoat.Txn.DeleteRange.
 func (tx Txn) DeleteRange(lo, hi []byte) error {
 	if err := tx.checkWrite(); err != nil {
 		return err
 	}
 	for _, bound := range [][]byte{lo, hi} {
-		if len(bound) > base.UserKeyMax {
-			return checkKey(bound)
+		if len(bound) > boundMax {
+			return fmt.Errorf("%w: a bound of %d bytes, of at most %d", base.ErrKeyTooLarge, len(bound), boundMax)
 		}
 	}
 	if hi != nil && (bytes.Compare(lo, hi) >= 0 || bytes.Compare(hi, base.FirstKey) <= 0) {

@@ -243,6 +243,99 @@ func TestDeletions_IdleOpeningFinishesTheWorkOfTheLast(t *testing.T) {
 	})
 }
 
+// longAmongShort opens a database of many short values and four of five megabytes between
+// them, all in the last level. It returns their keys, too.
+func longAmongShort(t *testing.T, disk *memfs.FS) (*stoat.DB, [][]byte) {
+	t.Helper()
+	const n = 30_000
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.MemtableSize = 128 << 10 })
+	var long [][]byte
+	for i := range 4 {
+		key := append(deletedKey(i*n/4), '-')
+		long = append(long, key)
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set(key, make([]byte, 5<<20)) }))
+	}
+	setLong(t, db, n, 100)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	return db, long
+}
+
+// removals are the ways to get rid of long values.
+var removals = map[string]func(tx stoat.Txn, key []byte) error{
+	"deleted":     func(tx stoat.Txn, key []byte) error { return tx.Delete(key) },
+	"overwritten": func(tx stoat.Txn, key []byte) error { return tx.Set(key, []byte("x")) },
+}
+
+func removeAll(t *testing.T, db *stoat.DB, keys [][]byte, remove func(tx stoat.Txn, key []byte) error) {
+	t.Helper()
+	testkit.Must(t, db.Update(func(tx stoat.Txn) (err error) {
+		for _, key := range keys {
+			err = errors.Join(err, remove(tx, key))
+		}
+		return err
+	}))
+}
+
+func TestDeletions_FewLongValuesAmongShortOnesGiveSpaceBackWithinAMinute(t *testing.T) {
+	t.Parallel()
+	for how, remove := range removals {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				db, long := longAmongShort(t, memfs.New())
+				removeAll(t, db, long, remove)
+				time.Sleep(time.Minute)
+				if s := db.Stats(); s.ValueBytes > 5<<20 || s.DiskBytes() > 8<<20 {
+					t.Errorf("%d bytes are left, %d of them values; level 0 %+v", s.DiskBytes(), s.ValueBytes, s.Levels[0])
+				}
+				staysAtRest(t, db)
+				testkit.Must(t, db.Close())
+			})
+		})
+	}
+}
+
+func TestDeletions_FewLongValuesAmongShortOnesMakeRoomOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	for how, remove := range removals {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				disk := memfs.New()
+				db, long := longAmongShort(t, disk)
+				disk.SetCapacity(disk.UsedBytes() + 4<<20)
+				set := func() error {
+					return db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("new"), make([]byte, 8<<20)) })
+				}
+				if err := set(); !errors.Is(err, stoat.ErrNoSpace) {
+					t.Fatalf("the disk is not full: %v", err)
+				}
+				removeAll(t, db, long, remove)
+				time.Sleep(time.Minute)
+				testkit.Must(t, set())
+				testkit.Must(t, db.Close())
+			})
+		})
+	}
+}
+
+// The tables of the long values are more than 32 times as large as those of the short ones.
+func TestOverwritten_ByShortValuesInAnIdleDatabaseGiveSpaceBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n = 15_000
+		db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = 128 << 10 })
+		setLong(t, db, n, 500)
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		before := db.Stats().TableBytes
+		setLong(t, db, n, 0)
+		if after := db.Stats().TableBytes; after > before/8 {
+			t.Errorf("%d bytes of tables are left of %d: %+v", after, before, db.Stats().Levels)
+		}
+		testkit.Must(t, db.Close())
+	})
+}
+
 // A queue sets jobs and deletes the oldest waiting jobs, for an hour that passes at
 // once, or with -short for a part of it. While the jobs never reach tables, their
 // deletions hide nothing there, beside much that stays. When they do, the background

@@ -154,3 +154,80 @@ func TestDiscardBelow_FreesVersionsOfACheckpointByAFollower(t *testing.T) {
 		wantDiscarded(t, db)
 	})
 }
+
+// commitDeletions commits 20 versions of all keys, and deletes every second key at the last
+// timestamp. Then it commits 20 more of the others.
+func commitDeletions(t *testing.T, db *stoat.DB, ks *stoat.Keyspace) {
+	t.Helper()
+	commitVersions(t, db, ks)
+	for at := uint64(discardVersions); at <= 2*discardVersions; at++ {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+			for i := range discardKeys {
+				key, timed := fmt.Appendf(nil, "key-%06d", i), tx.In(ks).At(at)
+				switch {
+				case at == discardVersions && i%2 == 1:
+					testkit.Must(t, timed.Delete(key))
+				case at > discardVersions && i%2 == 0:
+					testkit.Must(t, timed.Set(key, make([]byte, 100)))
+				}
+			}
+			return nil
+		}))
+	}
+}
+
+// timedDeletions counts the versions of a keyspace that are deletions.
+func timedDeletions(t *testing.T, db *stoat.DB, ks *stoat.Keyspace) (n int) {
+	t.Helper()
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
+		it := tx.In(ks).At(2 * discardVersions).Iterator(stoat.IterOptions{AllVersions: true})
+		for it.Next() {
+			if it.Item().Deleted() {
+				n++
+			}
+		}
+		return it.Close()
+	}))
+	return n
+}
+
+// Tables of the last level end between the versions of a key. Each is merged for itself.
+func TestDiscardBelow_DropsDeletionsAlthoughTablesEndBetweenVersions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = 128 << 10 })
+		ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
+		testkit.Must(t, err)
+		commitDeletions(t, db, ks)
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		before := timedDeletions(t, db, ks)
+		testkit.Must(t, ks.DiscardBelow(discardVersions))
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		if after := timedDeletions(t, db, ks); after > 0 {
+			t.Errorf("%d deletions of %d stay", after, before)
+		}
+		testkit.Must(t, db.Close())
+	})
+}
+
+// Each time that the point rises it makes nothing garbage, or what an earlier merge left.
+func TestDiscardBelow_RaisesThatMakeNoGarbageCauseNoMerges(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = 128 << 10 })
+		ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
+		testkit.Must(t, err)
+		commitDeletions(t, db, ks)
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		var merged [101]int64
+		for i := range merged {
+			testkit.Must(t, ks.DiscardBelow(2*discardVersions+uint64(i)))
+			time.Sleep(time.Minute)
+			merged[i] = db.Stats().CompactedBytes
+		}
+		if few, all := merged[5], merged[100]; all > few {
+			t.Errorf("merges wrote %d bytes in 5 minutes, and %d more later", few-merged[0], all-few)
+		}
+		testkit.Must(t, db.Close())
+	})
+}

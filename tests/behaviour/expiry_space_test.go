@@ -59,3 +59,105 @@ func expireBeside(t *testing.T, long time.Duration, timed bool) {
 	}
 	testkit.Must(t, db.Close())
 }
+
+// All versions of a keyspace with timestamps expire. Their values go, with or without a Compact
+// after that. Then an idle database rests.
+func TestExpiry_GivesSpaceBackOfVersionsWithTimestamps(t *testing.T) {
+	t.Parallel()
+	for _, c := range []timedExpiry{{}, {discard: true}, {compact: true}, {discard: true, compact: true}, {slow: true},
+		{long: true}, {long: true, slow: true}, {long: true, compact: true}} {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { expireTimed(t, c) })
+		})
+	}
+}
+
+type timedExpiry struct {
+	discard bool // DiscardBelow rises above all versions
+	compact bool // Compact runs after the expiry
+	slow    bool // the versions expire one after another
+	long    bool // another value lives for 10 years
+}
+
+func expireTimed(t *testing.T, c timedExpiry) {
+	t.Helper()
+	db, err := stoat.Open("/db", &stoat.Options{FS: memfs.New(), MemtableSize: 1 << 20})
+	testkit.Must(t, err)
+	ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
+	testkit.Must(t, err)
+	const keys = 2000
+	for i := range keys {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+			ttl := time.Hour
+			if c.slow {
+				ttl = time.Duration(1+i) * 10 * time.Second
+			}
+			return tx.In(ks).At(1).Set(fmt.Appendf(nil, "key-%04d", i), make([]byte, 3000), stoat.TTL(ttl))
+		}))
+	}
+	if c.long {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+			return tx.Set([]byte("long"), []byte("v"), stoat.TTL(10*365*24*time.Hour))
+		}))
+	}
+	if c.discard {
+		testkit.Must(t, ks.DiscardBelow(2))
+	}
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	if n := db.Stats().ValueBytes; n < keys*3000 {
+		t.Errorf("%d bytes of values before they expire", n)
+	}
+	if c.compact {
+		time.Sleep(time.Hour + time.Second)
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	} else {
+		time.Sleep(24 * time.Hour)
+	}
+	before := db.Stats()
+	if before.ValueBytes > 1<<20 {
+		t.Errorf("value files have %d bytes after the values expired", before.ValueBytes)
+	}
+	if before.Compactions > 100 {
+		t.Errorf("%d compactions", before.Compactions)
+	}
+	time.Sleep(time.Hour)
+	if n := db.Stats().Compactions - before.Compactions; n > 0 {
+		t.Errorf("%d compactions in an idle hour after that", n)
+	}
+	testkit.Must(t, db.Close())
+}
+
+// Few entries of a keyspace expire, but they have most of its bytes.
+func TestExpiry_GivesSpaceBackOfFewLargeValuesAmongManySmallOnes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, err := stoat.Open("/db", &stoat.Options{FS: memfs.New(), MemtableSize: 1 << 20})
+		testkit.Must(t, err)
+		const large = 1000
+		for i := range large {
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+				for j := range 20 {
+					if err := tx.Set(fmt.Appendf(nil, "key-%04d-%02d", i, j), make([]byte, 50)); err != nil {
+						return err
+					}
+				}
+				return tx.Set(fmt.Appendf(nil, "key-%04d-large", i), make([]byte, 10_000), stoat.TTL(time.Hour))
+			}))
+		}
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		if n := db.Stats().ValueBytes; n < large*10_000 {
+			t.Errorf("%d bytes of values before they expire", n)
+		}
+		time.Sleep(24 * time.Hour)
+		before := db.Stats()
+		if before.ValueBytes > 1<<20 {
+			t.Errorf("value files have %d bytes, 23 hours after the values expired", before.ValueBytes)
+		}
+		time.Sleep(time.Hour)
+		if n := db.Stats().Compactions - before.Compactions; n > 0 {
+			t.Errorf("%d compactions in an idle hour after that", n)
+		}
+		testkit.Must(t, db.Close())
+	})
+}

@@ -424,6 +424,39 @@ func TestFeed_KeepsWhatChangeRetentionSays(t *testing.T) {
 	}
 }
 
+func TestIdle_TheLogGivesUpWhatALowerRetentionDoesNotKeep(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		retention int64
+		segments  int
+	}{"none": {-1, 1}, "some": {256 << 10, 8}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				disk := memfs.New()
+				db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.ChangeRetention = 1 << 30 })
+				for i := range 4 {
+					testkit.SetKeys(t, db, 0, 1000, 1000, byte(i))
+					testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+				}
+				before := db.Stats().Log
+				testkit.Must(t, db.Close())
+				db = testkit.OpenOn(t, disk, func(o *stoat.Options) { o.ChangeRetention = c.retention })
+				time.Sleep(time.Minute)
+				if after := db.Stats().Log; after.Segments > c.segments || before.Segments <= c.segments {
+					t.Errorf("the log has %d segments of %d, want at most %d", after.Segments, before.Segments, c.segments)
+				}
+				flushes := db.Stats().Flushes
+				time.Sleep(time.Hour)
+				if more := db.Stats().Flushes - flushes; more != 0 {
+					t.Errorf("%d flushes in an hour", more)
+				}
+				testkit.Must(t, db.Close())
+			})
+		})
+	}
+}
+
 func TestFeed_RetentionBoundsTheDisk(t *testing.T) {
 	t.Parallel()
 	const retention = 1 << 20
@@ -445,6 +478,35 @@ func TestFeed_RetentionBoundsTheDisk(t *testing.T) {
 	gone := goneOf(t, db, 0)
 	if got := feedUpTo(t, db, feed.Options{After: gone.Oldest}); len(got) != 2000-int(gone.Oldest) || len(got) < 50 {
 		t.Errorf("after %d: %d commits", gone.Oldest, len(got))
+	}
+}
+
+// A segment of pointers stands for many bytes of value files. Only its last part may be kept.
+func TestFeed_RetentionHoldsForCommitsOfLargeValues(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize, o.ChangeRetention = 64<<10, 1<<20 })
+	defer db.Close()
+	commit := func(n int) {
+		for i := range n {
+			update(t, db, func(tx stoat.Txn) error { return tx.Set(testkit.Key(i%7), bytes.Repeat([]byte{byte(i)}, 20<<10)) })
+		}
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		testkit.Must(t, db.Collect(t.Context()))
+	}
+	commit(100)
+	last := newest(t, db)
+	if got := feedUpTo(t, db, feed.Options{After: last - 3}); len(got) != 3 {
+		t.Errorf("%d commits, want 3", len(got))
+	}
+	commit(1000) // 20 MiB
+	gone := goneOf(t, db, last)
+	if gone == nil {
+		t.Fatal("everything is kept")
+	}
+	last = newest(t, db)
+	got := feedUpTo(t, db, feed.Options{After: gone.Oldest})
+	if kept := len(got) * 20 << 10; len(got) != int(last-gone.Oldest) || kept < 1<<20 || kept > 6<<20 {
+		t.Errorf("after %d of %d: %d commits", gone.Oldest, last, len(got))
 	}
 }
 

@@ -229,7 +229,9 @@ func TestFollower_CatchesUpWithAWriterThatFreesTheLogAgainAndAgain(t *testing.T)
 			if op.Kind == vfs.OpOpen && strings.HasSuffix(op.Path, ".log") && opens < 10 && !opening {
 				opens++
 				opening = true
-				testkit.Must(t, free())
+				freed := make(chan error)
+				go func() { freed <- free() }() // this goroutine holds locks of the follower
+				testkit.Must(t, <-freed)
 				opening = false
 			}
 		})

@@ -289,7 +289,7 @@ func TestIngest_OfNothingDoesNothing(t *testing.T) {
 	testkit.WantError(t, "no sequence", err, stoat.ErrInvalid)
 }
 
-func TestIngest_KeepsMetadata(t *testing.T) {
+func TestIngest_KeepsMetadataAndPrefersThatOfTheEntry(t *testing.T) {
 	t.Parallel()
 	clock := testkit.NewClock()
 	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.Clock, o.DefaultTTL = clock, time.Hour })
@@ -298,6 +298,7 @@ func TestIngest_KeepsMetadata(t *testing.T) {
 		{Key: []byte("a"), Value: []byte("1")},
 		{Key: []byte("b"), Value: []byte("2"), Options: []stoat.SetOption{stoat.UserMeta(7), stoat.ExpiresAt(time.Time{})}},
 		{Key: []byte("c"), Value: long(1), Options: []stoat.SetOption{stoat.TTL(time.Second)}},
+		{Key: []byte("d"), Value: []byte("4"), Options: []stoat.SetOption{stoat.UserMeta(0)}},
 	}
 	_, err := db.IngestEntries(context.Background(), func(yield func(stoat.Entry, error) bool) {
 		for _, e := range entries {
@@ -312,7 +313,7 @@ func TestIngest_KeepsMetadata(t *testing.T) {
 			key  string
 			user byte
 			ttl  int64 // milliseconds
-		}{{"a", 3, 3_600_000}, {"b", 7, 0}, {"c", 3, 1000}} {
+		}{{"a", 3, 3_600_000}, {"b", 7, 0}, {"c", 3, 1000}, {"d", 0, 3_600_000}} {
 			item, err := tx.GetItem([]byte(c.key))
 			testkit.Must(t, err)
 			ttl := int64(0)

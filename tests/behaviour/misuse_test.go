@@ -470,11 +470,14 @@ func TestLimits_ErrorsNameThem(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)
 	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
-		long := make([]byte, stoat.MaxKeySize+1)
-		for what, err := range map[string]error{"Set": tx.Set(long, nil), "DeleteRange": tx.DeleteRange(nil, long)} {
-			testkit.WantError(t, what, err, stoat.ErrKeyTooLarge)
-			if !strings.Contains(err.Error(), "65537 bytes, of at most 65536") {
-				t.Errorf("%s says %q", what, err)
+		long := make([]byte, stoat.MaxKeySize+2)
+		for text, err := range map[string]error{
+			"65537 bytes, of at most 65536": tx.Set(long[1:], nil),
+			"65538 bytes, of at most 65537": tx.DeleteRange(nil, long),
+		} {
+			testkit.WantError(t, text, err, stoat.ErrKeyTooLarge)
+			if !strings.Contains(err.Error(), text) {
+				t.Errorf("want %q, got %q", text, err)
 			}
 		}
 		return nil

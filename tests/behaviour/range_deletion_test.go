@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/feed"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/faultfs"
@@ -268,6 +269,100 @@ func TestRangeDeletion_Bounds(t *testing.T) {
 // lastKey is the greatest key.
 var lastKey = bytes.Repeat([]byte{0xff}, stoat.MaxKeySize)
 
+// The range that ends behind a longest key has a bound that is longer than any key. The
+// longest keys of a keyspace are stored with a prefix.
+func TestRangeDeletion_EndsOrBeginsBehindALongestKey(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	set := func(o *stoat.Options) { o.ChangeRetention = 256 << 20 }
+	db := testkit.OpenOn(t, disk, set)
+	replica := testkit.OpenMem(t)
+	var numbered string // a keyspace with the longest prefix
+	for i := range 245 {
+		numbered = fmt.Sprint("ks", i)
+		keyspace(t, db, numbered)
+	}
+	names := []string{"", "ks0", numbered}
+	of := func(db *stoat.DB, name string) *stoat.Keyspace {
+		if name == "" {
+			return nil
+		}
+		return keyspace(t, db, name)
+	}
+	long := strings.Repeat("k", stoat.MaxKeySize)
+	all := []string{"a", long, "l", string(lastKey[1:]), string(lastKey)}
+	for _, name := range names {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+			for _, key := range all {
+				testkit.Must(t, tx.In(of(db, name)).Set([]byte(key), nil))
+			}
+			return nil
+		}))
+	}
+	before := testkit.Begin(t, db, stoat.ReadOnly) // so that compactions keep the deletions
+	for _, name := range names {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+			tx = tx.In(of(db, name))
+			testkit.Must(t, tx.DeleteRange([]byte(long), []byte(long+"\x00")))
+			return tx.DeleteRange(append(bytes.Clone(lastKey), 0), nil)
+		}))
+		b := db.NewBatch(stoat.BatchOptions{Size: 1 << 20})
+		testkit.Must(t, b.In(of(db, name)).DeleteRange(lastKey, append(bytes.Clone(lastKey), 0)))
+		testkit.Must(t, b.Commit())
+	}
+	want := strings.Join([]string{"a", "l", string(lastKey[1:])}, " ")
+	check := func(when string, db *stoat.DB) {
+		for _, name := range names {
+			testkit.Must(t, db.View(func(tx stoat.Txn) error {
+				if got := keysOf(t, tx.In(of(db, name))); got != want {
+					t.Errorf("%s, keyspace %q: %.40q, want %.40q", when, name, got, want)
+				}
+				return nil
+			}))
+		}
+	}
+	check("in memory", db)
+	for c, err := range db.Subscribe(t.Context(), feed.Options{}) {
+		testkit.Must(t, err)
+		testkit.Must(t, replica.Update(func(tx stoat.Txn) error {
+			for change, err := range c.Changes {
+				testkit.Must(t, err)
+				in := tx.In(of(replica, change.Keyspace))
+				if change.Kind == feed.Set {
+					testkit.Must(t, in.Set(change.Key, change.Value))
+				} else {
+					testkit.Must(t, in.DeleteRange(change.Key, change.End))
+				}
+			}
+			return nil
+		}))
+		if c.Version == versionOf(t, db) {
+			break
+		}
+	}
+	check("in a replica", replica)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	check("in tables", db)
+	testkit.MustBeSound(t, db)
+	before.Discard()
+	testkit.Must(t, db.Close())
+	db = testkit.OpenOn(t, disk, set)
+	check("reopened", db)
+	var full bytes.Buffer
+	_, err := db.Backup(t.Context(), &full, stoat.BackupOptions{})
+	testkit.Must(t, err)
+	_, err = stoat.Restore(t.Context(), "/restored", stoat.RestoreOptions{Options: &stoat.Options{FS: disk}}, &full)
+	testkit.Must(t, err)
+	restored, err := stoat.Open("/restored", &stoat.Options{FS: disk})
+	testkit.Must(t, err)
+	check("restored", restored)
+	testkit.Must(t, restored.Close())
+	testkit.Must(t, replica.Close())
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	check("without tombstones", db)
+	testkit.Must(t, db.Close())
+}
+
 // A program that deletes the end of its keys over and over must not fill half of a
 // memtable each time: a range without an end takes no more than one with an end.
 func TestRangeDeletion_WithoutAnEndTakesFewBytesOfTheLog(t *testing.T) {
@@ -384,7 +479,7 @@ func TestRangeDeletion_RefusesBadRanges(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)
 	tx := testkit.Begin(t, db, stoat.ReadWrite)
-	long := make([]byte, stoat.MaxKeySize+1)
+	long := make([]byte, stoat.MaxKeySize+2)
 	testkit.WantError(t, "long lo", tx.DeleteRange(long, nil), stoat.ErrKeyTooLarge)
 	testkit.WantError(t, "long hi", tx.DeleteRange(nil, long), stoat.ErrKeyTooLarge)
 	tx.Discard()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/merge"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -72,6 +73,44 @@ func TestIdle_VersionsOfEndedSnapshotsAreDropped(t *testing.T) {
 		}
 		testkit.Must(t, db.Close())
 	})
+}
+
+// A batch that merged keeps its time by a snapshot. No file waits for the batch.
+func TestIdle_VersionsThatAMergeInABatchKeptAreDropped(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(b stoat.Batch) error{
+		"discard": func(b stoat.Batch) error { b.Discard(); return nil },
+		"commit":  func(b stoat.Batch) error { return b.Commit() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.NewVolatile(), MemtableSize: 128 << 10, MergeFunctions: []stoat.MergeFunction{merge.Append}, MergeFunction: merge.Append.Name()})
+				testkit.Must(t, err)
+				size := func() int64 { s := db.Stats(); return s.TableBytes + s.ValueBytes }
+				overwrite := func(fill byte) {
+					testkit.SetKeys(t, db, 0, 3000, 100, fill)
+					testkit.SetKeys(t, db, 3000, 4000, 2000, fill)
+					testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+				}
+				overwrite(1)
+				before := size()
+				b := db.NewBatch(stoat.BatchOptions{})
+				testkit.Must(t, b.Merge([]byte("merged"), []byte("operand")))
+				overwrite(2)
+				time.Sleep(65 * time.Second)
+				if after := size(); after < before*19/10 {
+					t.Errorf("%d bytes, %d before all was overwritten, although the batch keeps them", after, before)
+				}
+				testkit.Must(t, end(b))
+				time.Sleep(10 * time.Second)
+				if after := size(); after > before*11/10 {
+					t.Errorf("%d bytes, %d before all was overwritten", after, before)
+				}
+				testkit.Must(t, db.Close())
+			})
+		})
+	}
 }
 
 // Too few deletions to be worth a merge reach what they hide when they are a day
