@@ -229,11 +229,15 @@ type RestoreOptions struct {
 }
 
 // Restore makes a database in dir of a full backup and its incremental ones, in order. It
-// describes the last one. Entries keep their versions. If dir exists, the error is
-// fs.ErrExist of package io/fs; if a backup is damaged or incomplete, it is ErrCorrupt.
+// describes the last one. If dir exists, the error is fs.ErrExist of package io/fs; if a
+// backup is damaged or incomplete, it is ErrCorrupt.
+//
+// Entries keep their versions. Commits after the restore get versions that the original gave
+// to other commits. So a consumer of DB.Subscribe, or of Since, begins anew with a copy.
 //
 // Restore works in dir.restore, and renames that when it is complete and durable. After an
 // error or a crash, dir does not exist. Then the same Restore reads all, and writes the rest.
+// If dir.restore is of other backups, the error is ErrBackup: remove it first.
 func Restore(ctx context.Context, dir string, o RestoreOptions, backups ...io.Reader) (BackupInfo, error) {
 	opts := o.Options.withDefaults()
 	fs, err := opts.FS, opts.validate()

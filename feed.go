@@ -20,6 +20,9 @@ import (
 // DB.Sync, and passes Txn.ReadVersion. Without the Sync, a power cut may take buffered commits
 // that the copy has, and other commits then get their versions.
 //
+// Versions belong to one database. A database that was restored, or that is a copy, gives
+// later versions to other commits than the original. Its consumers begin anew with a copy.
+//
 // The feed reads the log. A loop never delays a commit, however slow it is. The log has
 // all commits that are not in tables yet. It also keeps Options.ChangeRetention bytes of
 // older commits, or MemtableSize bytes during a loop if that is more. A loop that needs an

@@ -25,6 +25,8 @@ type IterOptions struct {
 	// Since limits the iterator to versions greater than Since: the writes of later
 	// transactions. Without AllVersions, the iterator leaves out deleted keys. With
 	// AllVersions, it shows the deletions that are still kept. DB.Subscribe shows all of them.
+	// Since is a version of this database: a restored database gives the versions after its
+	// backup to other commits than the original.
 	//
 	// The iterator skips tables without newer versions, so it finds recent writes fast.
 	// Later, compactions mix them with older data.

@@ -41,7 +41,8 @@ type KeyspaceOptions struct {
 	DefaultTTL time.Duration
 	// Timestamps, if it is not 0, says that the caller chooses the timestamps of
 	// versions; see Txn.At. It is set when the keyspace is created. Later it may only
-	// change between TimestampsChecked and TimestampsUnchecked.
+	// change between TimestampsChecked and TimestampsUnchecked. Such a keyspace has neither
+	// a merge function nor a filter: to set one is ErrInvalid.
 	Timestamps Timestamps
 }
 

@@ -14,7 +14,8 @@ type CompactOptions struct {
 	// Keyspace is the keyspace to compact. With nil, Compact compacts the default
 	// keyspace, or all keyspaces if Lower and Upper are nil, too.
 	Keyspace *Keyspace
-	// Lower (inclusive) and Upper (exclusive) bound the keys. nil is no bound.
+	// Lower (inclusive) and Upper (exclusive) bound the keys. nil is no bound. Compact
+	// returns ErrInvalid unless Lower is below Upper.
 	Lower, Upper []byte
 	// Progress, if it is set, reports progress before each step, and now and then
 	// during a long step. The goroutine that called Compact calls it, and the job

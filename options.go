@@ -114,12 +114,15 @@ type Options struct {
 	// means forever. Default: forever.
 	DefaultTTL time.Duration
 
-	// ChangeRetention is the number of bytes of the log that stay for DB.Subscribe after
-	// their commits are in tables, value files of these commits included. The log keeps
-	// them across restarts. Choose more than what is written while a consumer is away or
-	// copies the database. The log gives them up when the disk is nearly full, or when a
-	// transaction has too little room and can go on with theirs. The next Open reads what
-	// the log keeps. A negative ChangeRetention means none. Default: none.
+	// ChangeRetention is how many bytes of the log stay at least for DB.Subscribe. They stay
+	// after tables have their commits, and value files of these commits count. The log keeps
+	// whole segments of up to 16 MiB, and counts each fully. So choose at least 32 MiB more
+	// than is written while a consumer is away or copies the database.
+	//
+	// The log keeps them across restarts, and the next Open reads what it keeps. At most 256
+	// openings of the database are kept. The log gives them up when the disk is nearly full,
+	// or when a transaction has too little room and can go on with theirs. A negative
+	// ChangeRetention means none. Default: none.
 	ChangeRetention int64
 
 	// ReadOnly opens an existing database without changing a byte on the disk. The
@@ -158,8 +161,9 @@ type Options struct {
 	// first reads after Open take 2 to 3 times as long, and loads 1.3 to 1.4 times.
 	Keys KeyProvider
 
-	// DataKeyAge is the age from which new files get a new data key. Default: 30 days.
-	// Range: 1 second or more.
+	// DataKeyAge is the age from which new files get a new data key. A database has at most
+	// 20,000 data keys. From then on, new files get the newest of them, and each opening of
+	// the database reports one Warning. Default: 30 days. Range: 1 second or more.
 	DataKeyAge time.Duration
 
 	// Events receives events from the background, one after the other, on a

@@ -88,7 +88,8 @@ func (t TimedTxn) SetReader(key []byte, r io.Reader, opts ...SetOption) error {
 func (t TimedTxn) Delete(key []byte) error { return t.t.Delete(key) }
 
 // PurgeRange removes all versions of all keys from lo (inclusive) to hi (exclusive), at
-// all timestamps. nil is no bound. Apart from that it is like Txn.DeleteRange. No
+// all timestamps. nil is no bound. A bound that is longer than a key may be is
+// ErrKeyTooLarge. Apart from that it is like Txn.DeleteRange. No
 // method deletes a range of keys at a timestamp: that takes a version of each key.
 func (t TimedTxn) PurgeRange(lo, hi []byte) error { return t.t.PurgeRange(lo, hi) }
 

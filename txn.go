@@ -56,11 +56,11 @@ func (tx Txn) Commit(opts ...CommitOption) error { return tx.t.Commit(durability
 // transaction has two megabytes of values of Options.LargeValueThreshold or more,
 // CommitAsync writes these values to a file and makes the file durable.
 //
-// CommitAsync waits while the other commits of CommitAsync under way hold 64 MiB of memory:
-// what they write, and 6 KiB each. It waits for at most a
-// second while the disk is nearly full. Before it writes large values, it waits as
-// long as Commit does. A context of the transaction ends these waits with its
-// error. Later, the context has no effect.
+// CommitAsync waits while the other commits of CommitAsync under way hold 64 MiB of memory.
+// Each holds what it writes, the keys and ranges that it has read, and 6 KiB. CommitAsync
+// waits for at most a second while the disk is nearly full. Before it writes large values, it
+// waits as long as Commit does. A context of the transaction ends these waits with its error.
+// Later, the context has no effect.
 func (tx Txn) CommitAsync(done func(version uint64, err error), opts ...CommitOption) {
 	tx.t.CommitAsync(done, durability(opts))
 }
@@ -132,7 +132,8 @@ func (tx Txn) SetReader(key []byte, r io.Reader, opts ...SetOption) error {
 func (tx Txn) Delete(key []byte) error { return tx.t.Delete(key) }
 
 // DeleteRange removes the values of all keys from lo (inclusive) to hi (exclusive).
-// A nil lo is the first key. A nil hi is no bound.
+// A nil lo is the first key. A nil hi is no bound. A bound may have one byte more than
+// MaxKeySize, so that a range can end behind the longest key. A longer one is ErrKeyTooLarge.
 //
 // DeleteRange takes the same short time for any number of keys, because it reads
 // none of them. Writes of other transactions in the range are therefore no
@@ -199,7 +200,7 @@ func UserMeta(b byte) SetOption { return SetOption{0, int64(b)} }
 func metadata(opts []SetOption) (m transaction.Metadata) {
 	for _, o := range opts {
 		if o.expiry == 0 {
-			m.User = byte(o.value)
+			m.User, m.Named = byte(o.value), true
 		} else {
 			m.Expiry, m.Value = o.expiry, o.value
 		}

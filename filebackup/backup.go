@@ -80,6 +80,8 @@ const checkpointName = "checkpoint"
 // Options.Verify copies it again, and so repairs all backups that have it. The database must
 // still have the file.
 //
+// Backup waits while a Prune is under way. After a crash of a Prune, it waits for two minutes.
+//
 // Until it ends, files that the database no longer needs keep their space.
 func Backup(ctx context.Context, db Database, store Store, o Options) (Report, error) {
 	r, err := runBackup(work.Given(ctx), db, store, o)

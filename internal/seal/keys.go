@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/event"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/vfs"
 )
@@ -39,6 +40,8 @@ type Options struct {
 	ReadOnly bool
 	// Refuse, if it is not nil, returns why Load must not change KEYS. Load asks it first.
 	Refuse func(*Keys) error
+	// Report, if it is not nil, takes a warning once a new data key is due and KEYS is full.
+	Report event.Sink
 	// Fix corrects one wrong bit of KEYS, and of the footer of a file. A tag proves the
 	// result.
 	Fix bool
@@ -60,6 +63,8 @@ type Keys struct {
 	// none. A follower may nevertheless have read it. So the next KEYS has it, too. Guarded by
 	// changing.
 	unsure dataKey
+	// full reports once that KEYS is full.
+	full sync.Once
 	// askAgain is when newest asks the provider again. Guarded by changing.
 	askAgain time.Time
 
@@ -426,7 +431,14 @@ func (k *Keys) newest() dataKey {
 	last := f.keys[len(f.keys)-1]
 	age := k.o.Clock.Now().UnixMilli() - last.made
 	age = max(age, -age) // the clock was wrong when a key from the future was made
-	if k.o.ReadOnly || mutant.On(mutant.KeepDataKey) || age < k.o.MaxAge.Milliseconds() || len(f.keys) == keysMax || !k.changing.TryLock() {
+	if k.o.ReadOnly || mutant.On(mutant.KeepDataKey) || age < k.o.MaxAge.Milliseconds() {
+		return last
+	}
+	if len(f.keys) == keysMax {
+		k.full.Do(k.reportFull)
+		return last
+	}
+	if !k.changing.TryLock() {
 		return last
 	}
 	defer k.changing.Unlock()
@@ -459,6 +471,15 @@ func (k *Keys) newest() dataKey {
 	}
 	return fresh
 }
+
+func (k *Keys) reportFull() {
+	if k.o.Report != nil {
+		k.o.Report(event.Warning{What: "a data key that is due was not made", Err: errFull})
+	}
+}
+
+// errFull says that KEYS has no room for another data key.
+var errFull = fmt.Errorf("the file %s has %d data keys, and may have no more", KeysName, keysMax)
 
 const (
 	// providerPatience is how long a new file waits for the provider. It can do without the

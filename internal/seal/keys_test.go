@@ -389,6 +389,35 @@ func TestKeys_ADataKeyFromTheFutureIsOld(t *testing.T) {
 	}
 }
 
+func TestKeys_OneWarningSaysThatKEYSIsFull(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	must(t, disk.MkdirAll("/db"))
+	var warnings []any
+	o := options(disk)
+	o.MaxAge, o.Report = 0, func(e any) { warnings = append(warnings, e) }
+	keys, err := Create(t.Context(), o)
+	must(t, err)
+	last := keys.newest()
+	f := keys.now()
+	f.keys = nil
+	for n := range keysMax - 1 {
+		last.id = uint32(n + 1)
+		f.keys = append(f.keys, last)
+	}
+	keys.mu.Lock()
+	keys.file = f
+	keys.mu.Unlock()
+	for i := range 3 {
+		if d := keys.newest(); d.id != keysMax || len(warnings) != min(i, 1) {
+			t.Errorf("new file %d has data key %d, and there are %d warnings", i+1, d.id, len(warnings))
+		}
+	}
+	if got, err := Load(t.Context(), options(disk)); err != nil || got.DataKeys() != keysMax {
+		t.Errorf("KEYS has %d data keys, %v", got.DataKeys(), err)
+	}
+}
+
 // A hanging provider answers when its context is done.
 type hanging struct {
 	Provider
