@@ -258,6 +258,10 @@ func (c *Committer) placeApart(ctx context.Context, r *Request, large bool) (err
 		}
 	}
 	files := out.Made()
+	written := int64(0) // of what was promised, which streams are not
+	for _, f := range files {
+		written += f.Size
+	}
 	for _, s := range w.Streams {
 		files = append(files, s.File)
 	}
@@ -265,7 +269,7 @@ func (c *Committer) placeApart(ctx context.Context, r *Request, large bool) (err
 	if err = c.installApart(r, files, large); err != nil {
 		return err
 	}
-	c.took(r, r.apartBytes)
+	c.took(r, written)
 	for _, s := range w.Streams {
 		s.Kept = true
 	}

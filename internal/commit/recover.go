@@ -46,9 +46,7 @@ func (c *Committer) Prove() error {
 		return nil
 	}
 	err := c.StartLog()
-	if err == nil {
-		c.History.raiseDurable(c.lastSeq)
-	} else if errors.Is(err, vfs.ErrNoSpace) && c.store.EditErr() == nil {
+	if errors.Is(err, vfs.ErrNoSpace) && c.store.EditErr() == nil {
 		c.o.Report(event.Warning{What: "no space for a log, the database can only be read", Err: err})
 		err = log.SyncTail(c.o.Log, c.recovered)
 	}

@@ -49,6 +49,9 @@ func (c *Committer) StartLog() error {
 	ref, size := l.Place()
 	c.History.carried(ref, size, c.recovered.Carried())
 	c.releaseLog(l, spans[0].First.Number)
+	// The log begins with a durable copy of what recovery found. A feed may wait for that.
+	c.History.raiseDurable(c.lastSeq)
+	c.History.ring()
 	// Jobs that an earlier opening left can be done now.
 	c.o.Compact()
 	c.o.Collect()

@@ -54,13 +54,26 @@ func (p *picker) poorRatio() float64 {
 // that the base has there. Short values may have replaced long ones.
 const entriesPart = 8
 
+// manyRatio is by how much more such a slice may cost. While space is scarce, a slice with
+// tombstones may cost scarceRatio bytes for each of its own, or scarceBytes in all.
+const (
+	manyRatio   = 4
+	scarceRatio = 512
+	scarceBytes = 64 << 20
+)
+
 // poor reports whether a slice is too small to be merged in an idle database. While space is
-// scarce, tombstones that no snapshot needs are always worth it.
+// scarce, tombstones that no snapshot needs are worth more.
 func (p *picker) poor(c *slice) bool {
-	if float64(c.bytesBelow) <= p.poorRatio()*c.won {
+	cost, ratio := float64(c.bytesBelow)/c.won, p.poorRatio()
+	switch {
+	case cost <= ratio:
+		return false
+	case cost <= manyRatio*ratio && entriesPart*entriesIn(c.tables) >= entriesIn(c.base):
 		return false
 	}
-	return entriesPart*entriesIn(c.tables) < entriesIn(c.base) && !(p.s.Scarce && slices.ContainsFunc(c.tables, p.frees))
+	may := cost <= scarceRatio || c.bytesBelow <= scarceBytes
+	return !(p.s.Scarce && may && slices.ContainsFunc(c.tables, p.frees))
 }
 
 // frees reports whether t has tombstones that may free something now.

@@ -145,14 +145,13 @@ func (f *Follower) refresh(ctx context.Context, asked bool) (changed bool, err e
 			continue
 		case err == nil && !more:
 			if asked {
-				err = f.o.Manifest.Replaced()
+				err = f.o.Manifest.Replaced() // other errors than ErrStale may pass
 			}
-			again := false
 			if err == nil {
-				again, err = f.lookForDamageLocked(changed)
-			}
-			if !again {
-				return changed, err
+				var again bool
+				if again, err = f.lookForDamageLocked(changed); !again {
+					return changed, err
+				}
 			}
 		case err == nil && some:
 			try = 0

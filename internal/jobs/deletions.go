@@ -57,13 +57,9 @@ func (j *Jobs) deletionsDue(idle, scarce bool) (due bool, again time.Duration) {
 	if count == 0 {
 		return false, 0
 	}
-	enough, all := j.flushMin(), j.allBytes()
 	every := deletionsEvery
 	if scarce {
 		every = scarceEvery
-	}
-	if !idle && !scarce {
-		enough = max(enough, all/deletionsPart)
 	}
 	if look.at == 0 && t.Deletions() == 0 {
 		look.at = work.Now() // a program that opens a database for one Set reads no tables
@@ -72,6 +68,12 @@ func (j *Jobs) deletionsDue(idle, scarce bool) (due bool, again time.Duration) {
 		if wait := look.at + int64(every) - work.Now(); look.at != 0 && wait > 0 {
 			return false, time.Duration(wait)
 		}
+	}
+	enough, all := j.flushMin(), j.allBytes()
+	if !idle && !scarce {
+		enough = max(enough, all/deletionsPart)
+	}
+	if look.table != t || look.count != count {
 		hidden := j.hiddenBy(t, max(enough, all/deletionsPart))
 		*look = deletionsSeen{at: work.Now(), table: t, count: count, hidden: hidden}
 	}

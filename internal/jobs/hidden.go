@@ -91,26 +91,17 @@ func (j *Jobs) hiddenIn(memtables []*memtable.Table, tables []*manifest.Table) m
 }
 
 // keepHidden keeps what tables of level 0 hide while they are there. A merge of runs of level
-// 0 hands it on in equal parts. Only Installed calls keepHidden.
+// 0 ends that, because it frees what one of them hides in another. Only Installed calls
+// keepHidden.
 func (j *Jobs) keepHidden(edit *manifest.Edit) {
 	known, flushed := j.hidden.Load(), j.flushHides.Load()
 	next := map[base.FileNum]int64{}
 	maps.Copy(next, *known)
-	handedOn, heirs := int64(0), int64(0)
 	for _, place := range edit.DropTables {
-		handedOn += next[place.Num]
 		delete(next, place.Num)
 	}
 	for _, t := range edit.AddTables {
-		if t.Level == 0 {
-			heirs++
-		}
-	}
-	for _, t := range edit.AddTables {
-		if t.Level != 0 {
-			continue
-		}
-		if n := (*flushed)[t.Num] + handedOn/heirs; n > 0 {
+		if n := (*flushed)[t.Num]; n > 0 && t.Level == 0 {
 			next[t.Num] = n
 		}
 	}

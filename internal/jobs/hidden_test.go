@@ -63,7 +63,7 @@ func TestFlush_MeasuresWhatItsTablesHide(t *testing.T) {
 	}
 }
 
-func TestHidden_GoesWithTheTablesThroughLevel0(t *testing.T) {
+func TestHidden_EndsWithTheTablesOfTheFlush(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, 1<<20)
 	table := func(n base.FileNum, level int) *manifest.Table { return &manifest.Table{Num: n, Level: level} }
@@ -79,10 +79,10 @@ func TestHidden_GoesWithTheTablesThroughLevel0(t *testing.T) {
 			map[base.FileNum]int64{91: 1000, 92: 500}},
 		{"an unrelated merge", nil, manifest.Edit{DropTables: []manifest.Place{{Level: 6, Num: 5}}, AddTables: []*manifest.Table{table(94, 6)}},
 			map[base.FileNum]int64{91: 1000, 92: 500}},
-		{"a merge of runs", nil, manifest.Edit{DropTables: []manifest.Place{{Num: 91}, {Num: 92}, {Num: 93}},
-			AddTables: []*manifest.Table{table(95, 0), table(96, 0)}}, map[base.FileNum]int64{95: 750, 96: 750}},
-		{"a merge into the last level", nil, manifest.Edit{DropTables: []manifest.Place{{Num: 95}}, AddTables: []*manifest.Table{table(97, 6)}},
-			map[base.FileNum]int64{96: 750}},
+		{"a merge of runs", nil, manifest.Edit{DropTables: []manifest.Place{{Num: 91}, {Num: 93}},
+			AddTables: []*manifest.Table{table(95, 0), table(96, 0)}}, map[base.FileNum]int64{92: 500}},
+		{"a merge into the last level", nil, manifest.Edit{DropTables: []manifest.Place{{Num: 92}}, AddTables: []*manifest.Table{table(97, 6)}},
+			nil},
 	} {
 		e.jobs.flushHides.Store(&c.flushed)
 		e.jobs.keepHidden(&c.edit)

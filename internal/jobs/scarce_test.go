@@ -7,6 +7,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/commit"
+	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 )
@@ -49,15 +50,23 @@ func TestDeletions_OnAScarceDiskTheFlusherLooksAgainAfterASecond(t *testing.T) {
 	})
 }
 
-func TestShape_SaysWhetherSpaceIsScarce(t *testing.T) {
+func TestShape_SaysWhetherSpaceIsScarceAndNeedsNoMoreThen(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, 256<<10)
+	v := new(manifest.Version)
+	v.Levels[0] = []*manifest.Table{{Num: 91, Run: 1, Smallest: []byte("a"), Largest: []byte("z"), Size: 1 << 20, Entries: 10, Deletions: 10}}
+	v.Levels[6] = []*manifest.Table{{Num: 92, Level: 6, Smallest: []byte("a"), Largest: []byte("z"), Size: 200 << 20, Entries: 1 << 20}}
+	before := int64(0)
 	for _, scarce := range []bool{false, true} {
 		if scarce {
 			e.Space.WriteFailed(vfs.ErrNoSpace)
 		}
 		if s := e.jobs.Shape(work.Busy, e.Store.Horizon()); s.Scarce != scarce {
 			t.Errorf("scarce %t: the shape says %t", scarce, s.Scarce)
+		}
+		need := e.jobs.Need(v, e.Store.Horizon())
+		if before = max(before, need.Merge); need.Merge != before {
+			t.Errorf("scarce %t: the next merge needs %d bytes, before %d", scarce, need.Merge, before)
 		}
 	}
 }

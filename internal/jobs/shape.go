@@ -72,6 +72,7 @@ func (j *Jobs) Need(v *manifest.Version, horizon uint64) space.Need {
 	}
 	shape := j.Shape(work.Idle, horizon)
 	shape.InputMax, shape.OutputMax = space.MergeMax, 0
+	shape.Scarce = false // otherwise the need of scarce space would keep space scarce
 	if plan, due := compact.Pick(v, shape); due && !plan.Move && !plan.Drop && !plan.ForFewerFiles() {
 		next = plan.InputBytes()
 	}

@@ -654,7 +654,14 @@ func TestFeed_AfterAnOpenOnAFullDiskItWaitsForALogThatIsDurable(t *testing.T) {
 	if v := delivered(last, 100*time.Millisecond); v == last {
 		t.Errorf("the feed delivers version %d, which may be in memory only", v)
 	}
+	waited := make(chan uint64)
+	go func() { waited <- delivered(last, 20*time.Second) }()
+	time.Sleep(50 * time.Millisecond)
 	killed.SetCapacity(1 << 40)
+	testkit.Must(t, db.Sync())
+	if v := <-waited; v != last {
+		t.Errorf("a feed that waits ends at version %d when DB.Sync makes %d durable", v, last)
+	}
 	setKeys(t, db, "later")
 	if v := delivered(last+1, 20*time.Second); v != last+1 {
 		t.Errorf("once there is room, the feed ends at version %d, want %d", v, last+1)

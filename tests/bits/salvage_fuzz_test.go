@@ -72,7 +72,7 @@ func patched(t *testing.T, disk *memfs.FS, names []string, data []byte) *memfs.F
 		if len(content) == 0 {
 			continue
 		}
-		at := (int(data[1])<<8 | int(data[2])) * len(content) >> 16
+		at := int((int64(data[1])<<8 | int64(data[2])) * int64(len(content)) >> 16)
 		if data[0]&0x80 != 0 {
 			at = len(content) - 1 - (int(data[1])<<8|int(data[2]))%min(len(content), 1024)
 		}
