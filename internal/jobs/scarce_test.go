@@ -54,8 +54,8 @@ func TestShape_SaysWhetherSpaceIsScarceAndNeedsNoMoreThen(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, 256<<10)
 	v := new(manifest.Version)
-	v.Levels[0] = []*manifest.Table{{Num: 91, Run: 1, Smallest: []byte("a"), Largest: []byte("z"), Size: 1 << 20, Entries: 10, Deletions: 10}}
-	v.Levels[6] = []*manifest.Table{{Num: 92, Level: 6, Smallest: []byte("a"), Largest: []byte("z"), Size: 200 << 20, Entries: 1 << 20}}
+	v.Levels[0] = []*manifest.Table{{Num: 91, Run: 1, Smallest: []byte("a"), Largest: []byte("z"), Size: 256 << 10, Entries: 10, Deletions: 10}}
+	v.Levels[6] = []*manifest.Table{{Num: 92, Level: 6, Smallest: []byte("a"), Largest: []byte("z"), Size: 64 << 20, Entries: 1 << 20}}
 	before := int64(0)
 	for _, scarce := range []bool{false, true} {
 		if scarce {
