@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -202,7 +203,10 @@ func TestFollower_CatchesUpWithAWriterThatFreesTheLogAgainAndAgain(t *testing.T)
 		db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.MemtableSize = testkit.SmallMemtable })
 		calls := faultfs.New(disk)
 		count := 0
+		var freeing sync.Mutex
 		free := func() error {
+			freeing.Lock()
+			defer freeing.Unlock()
 			count++
 			for range 2 { // segments
 				err := db.Update(func(tx stoat.Txn) error {
