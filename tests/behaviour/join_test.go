@@ -94,7 +94,7 @@ func TestJoin_AThousandLargeCommitsEndInFewFiles(t *testing.T) {
 // order.
 func TestJoin_SlowLogOfGrowingKeysEndsInFewFiles(t *testing.T) {
 	t.Parallel()
-	const bursts = 600 // more than files are left alone
+	const bursts = 600                     // more than files are left alone
 	burst := testkit.Raced(40<<10, 34<<10) // enough for a flush of its own
 	const memtable = 256 << 10
 	for what, size := range map[string]int{"values apart": 1000, "values in tables": 100} {
