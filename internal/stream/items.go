@@ -305,7 +305,7 @@ func (s *Items[E, T]) read(r Range, b *batcher[T]) error {
 			if err := s.passDeletions(&cover, from, end, b); err != nil {
 				return err
 			}
-			if e.Version() < uint64(cover.seq) && !s.Timed {
+			if e.Version() < uint64(cover.seq) {
 				continue
 			}
 		}

@@ -191,13 +191,20 @@ func timedDeletions(t *testing.T, db *stoat.DB, ks *stoat.Keyspace) (n int) {
 	return n
 }
 
+// openTimed opens a new database with memtables of a size, and a keyspace with timestamps.
+func openTimed(t *testing.T, memtable int64) (*stoat.DB, *stoat.Keyspace) {
+	t.Helper()
+	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = memtable })
+	ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
+	testkit.Must(t, err)
+	return db, ks
+}
+
 // Tables of the last level end between the versions of a key. Each is merged for itself.
 func TestDiscardBelow_DropsDeletionsAlthoughTablesEndBetweenVersions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = 128 << 10 })
-		ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
-		testkit.Must(t, err)
+		db, ks := openTimed(t, 128<<10)
 		commitDeletions(t, db, ks)
 		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 		before := timedDeletions(t, db, ks)
@@ -214,9 +221,7 @@ func TestDiscardBelow_DropsDeletionsAlthoughTablesEndBetweenVersions(t *testing.
 func TestDiscardBelow_RaisesThatMakeNoGarbageCauseNoMerges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = 128 << 10 })
-		ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
-		testkit.Must(t, err)
+		db, ks := openTimed(t, 128<<10)
 		commitDeletions(t, db, ks)
 		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 		var merged [101]int64

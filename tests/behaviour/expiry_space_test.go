@@ -28,10 +28,7 @@ func TestExpiry_GivesSpaceBackBesideAValueThatLivesLonger(t *testing.T) {
 
 func expireBeside(t *testing.T, long time.Duration, timed bool) {
 	t.Helper()
-	db, err := stoat.Open("/db", &stoat.Options{FS: memfs.New(), MemtableSize: 1 << 20})
-	testkit.Must(t, err)
-	ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
-	testkit.Must(t, err)
+	db, ks := openTimed(t, 1<<20)
 	const keys = 2000
 	for i := range keys {
 		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
@@ -82,10 +79,7 @@ type timedExpiry struct {
 
 func expireTimed(t *testing.T, c timedExpiry) {
 	t.Helper()
-	db, err := stoat.Open("/db", &stoat.Options{FS: memfs.New(), MemtableSize: 1 << 20})
-	testkit.Must(t, err)
-	ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
-	testkit.Must(t, err)
+	db, ks := openTimed(t, 1<<20)
 	const keys = 2000
 	for i := range keys {
 		testkit.Must(t, db.Update(func(tx stoat.Txn) error {

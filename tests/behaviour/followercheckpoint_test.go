@@ -194,7 +194,7 @@ func TestFollowerCheckpoint_BesideABusyWriter(t *testing.T) {
 	testkit.Must(t, db.Close())
 }
 
-// The writer frees the log ten times while the follower opens a segment, and later in each of
+// The writer frees the log sixty times while the follower opens a segment, and later in each of
 // the follower's pauses.
 func TestFollower_CatchesUpWithAWriterThatFreesTheLogAgainAndAgain(t *testing.T) {
 	t.Parallel()
@@ -230,7 +230,7 @@ func TestFollower_CatchesUpWithAWriterThatFreesTheLogAgainAndAgain(t *testing.T)
 		f := follow(t, calls)
 		opens, opening := 0, false
 		calls.Observe(func(op vfs.Op) {
-			if op.Kind == vfs.OpOpen && strings.HasSuffix(op.Path, ".log") && opens < 10 && !opening {
+			if op.Kind == vfs.OpOpen && strings.HasSuffix(op.Path, ".log") && opens < 60 && !opening {
 				opens++
 				opening = true
 				freed := make(chan error)
