@@ -34,6 +34,18 @@ func TestOpenTransaction_GivesSpaceBackWhenItEnds(t *testing.T) {
 	})
 }
 
+// storedBytes returns how many bytes tables and value files take.
+func storedBytes(db *stoat.DB) int64 { s := db.Stats(); return s.TableBytes + s.ValueBytes }
+
+// overwriteAll sets the same 4,000 keys, compacts, and returns what that takes.
+func overwriteAll(t *testing.T, db *stoat.DB, fill byte) int64 {
+	t.Helper()
+	testkit.SetKeys(t, db, 0, 3000, 100, fill)
+	testkit.SetKeys(t, db, 3000, 4000, 2000, fill)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	return storedBytes(db)
+}
+
 // What was overwritten while a transaction was open, and merged to the last level
 // as long as it was, is garbage from its end on.
 func TestIdle_VersionsOfEndedSnapshotsAreDropped(t *testing.T) {
@@ -41,18 +53,11 @@ func TestIdle_VersionsOfEndedSnapshotsAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.NewVolatile(), MemtableSize: 128 << 10})
 		testkit.Must(t, err)
-		size := func() int64 { s := db.Stats(); return s.TableBytes + s.ValueBytes }
-		overwrite := func(fill byte) {
-			testkit.SetKeys(t, db, 0, 3000, 100, fill)
-			testkit.SetKeys(t, db, 3000, 4000, 2000, fill)
-			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-		}
-		overwrite(1)
-		before := size()
+		before := overwriteAll(t, db, 1)
 		tx := testkit.Begin(t, db, stoat.ReadOnly)
-		overwrite(2)
+		overwriteAll(t, db, 2)
 		time.Sleep(65 * time.Second)
-		if after := size(); after < before*19/10 {
+		if after := storedBytes(db); after < before*19/10 {
 			t.Errorf("%d bytes, %d before all was overwritten, although a transaction sees it", after, before)
 		}
 		if kept := db.Stats().SnapshotBytes; kept < before*8/10 || kept > before*12/10 {
@@ -60,7 +65,7 @@ func TestIdle_VersionsOfEndedSnapshotsAreDropped(t *testing.T) {
 		}
 		tx.Discard()
 		time.Sleep(10 * time.Second)
-		if after := size(); after > before*11/10 {
+		if after := storedBytes(db); after > before*11/10 {
 			t.Errorf("%d bytes, %d before all was overwritten", after, before)
 		}
 		if kept := db.Stats().SnapshotBytes; kept != 0 {
@@ -87,24 +92,17 @@ func TestIdle_VersionsThatAMergeInABatchKeptAreDropped(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.NewVolatile(), MemtableSize: 128 << 10, MergeFunctions: []stoat.MergeFunction{merge.Append}, MergeFunction: merge.Append.Name()})
 				testkit.Must(t, err)
-				size := func() int64 { s := db.Stats(); return s.TableBytes + s.ValueBytes }
-				overwrite := func(fill byte) {
-					testkit.SetKeys(t, db, 0, 3000, 100, fill)
-					testkit.SetKeys(t, db, 3000, 4000, 2000, fill)
-					testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-				}
-				overwrite(1)
-				before := size()
+				before := overwriteAll(t, db, 1)
 				b := db.NewBatch(stoat.BatchOptions{})
 				testkit.Must(t, b.Merge([]byte("merged"), []byte("operand")))
-				overwrite(2)
+				overwriteAll(t, db, 2)
 				time.Sleep(65 * time.Second)
-				if after := size(); after < before*19/10 {
+				if after := storedBytes(db); after < before*19/10 {
 					t.Errorf("%d bytes, %d before all was overwritten, although the batch keeps them", after, before)
 				}
 				testkit.Must(t, end(b))
 				time.Sleep(10 * time.Second)
-				if after := size(); after > before*11/10 {
+				if after := storedBytes(db); after > before*11/10 {
 					t.Errorf("%d bytes, %d before all was overwritten", after, before)
 				}
 				testkit.Must(t, db.Close())
