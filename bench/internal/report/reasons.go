@@ -30,7 +30,7 @@ const (
 		"Stores that postpone this work do not delay their writers now."
 	mappedReason = "stoat reads tables and value files through mappings, and the pages that reads and compactions touched count. They are clean pages that the system can take back. " +
 		"Stores that copy blocks into their own cache show them as anonymous memory."
-	memtableReason = "stoat holds recent writes in memtables, within one budget of 256 MiB, to write them in order and few times. " +
+	memtableReason = "stoat holds recent writes in memtables, within one budget of 256 MiB. " +
 		"LMDB and bbolt hold the pages of one transaction and leave the rest to the page cache."
 	waitingReason = "Each of eight transactions holds its 16 MB until it commits: 131 MB in all. Badger splits them, so its batches are not atomic."
 	growingReason = "Memtables take up to 256 MiB. More background jobs and more open tables add to them as the data grows."
@@ -49,7 +49,7 @@ const (
 	coldSeekReason = "stoat keeps values of 512 B or more in value files, in the order of their commits until iterators have read them. A seek and ten entries may take ten reads of the device. " +
 		"RocksDB holds values beside their keys, in a block or two. That is probably the cause: with separated values it is slower than stoat. Pebble with separated values is faster."
 	coldManyReason = "Badger gives the system no advice, so it reads 8 MiB ahead for each fault on this device. A small file is in memory after some faults. " +
-		"bbolt asks for no read-ahead. Under a memory limit the same makes Badger's cold reads the slowest of all."
+		"bbolt asks for no read-ahead."
 	aheadReason   = "stoat writes log segments ahead, so that a commit need not wait for the file system to record a new length. Those bytes count twice."
 	slowestReason = "The slowest hundredth of one goroutine is that of one sync of the device. stoat overwrites what was written ahead, and Pebble its old log files. " +
 		"Other peers append, because the harness opened them with their defaults. RocksDB can recycle log files, but version 7.8.3 ignores that in its default recovery mode. The limits name both."
