@@ -165,7 +165,9 @@ type BackupInfo struct {
 
 // Backup writes a snapshot of the database to w, or what changed in it after an earlier
 // backup. The backup has all keyspaces with their settings. All commits in it are durable
-// in the database. A backup is never encrypted. A follower refreshes before its backup.
+// in the database. A backup is never encrypted. A follower refreshes before its backup. After
+// a crash of the writer, Backup of another read-only database may return ErrReadOnly, as Sync
+// does.
 //
 // An incremental backup reads all keys, and the new values. It also names each unchanged
 // key. So deleted keys are absent after the restore, even if compactions have dropped all

@@ -171,7 +171,7 @@ func (d *DB) SyncContext(ctx context.Context) error {
 		return ErrClosed
 	case d.engine.Follower != nil:
 		return d.follow(ctx, "sync", d.engine.Follower.Sync)
-	case d.engine.Commits.Recovered().Unproven():
+	case d.engine.Manifest.Unproven() || d.engine.Commits.Recovered().Unproven():
 		return errUnproven
 	}
 	return nil

@@ -91,9 +91,9 @@ var (
 	ErrValueTooLarge = base.ErrValueTooLarge
 )
 
-// errUnproven is the error of Sync for a read-only database whose log may not be on
-// the device.
-var errUnproven = fmt.Errorf("%w: the end of the log is not known to be on the device", ErrReadOnly)
+// errUnproven is the error of Sync for a read-only database whose last commits may not be
+// on the device.
+var errUnproven = fmt.Errorf("%w: the last commits are not known to be on the device", ErrReadOnly)
 
 // errNoName is the error of Open and Checkpoint for an empty name.
 var errNoName = base.Invalid("the name of the directory is empty")

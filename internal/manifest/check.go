@@ -31,7 +31,7 @@ func (t *Table) check() error {
 		what = fmt.Sprintf("is in run %d", t.Run)
 	case t.Size < 0 || t.Size > fileSizeMax:
 		what = fmt.Sprintf("has a size of %d", t.Size)
-	case max(t.Keys, t.Entries, t.Deletions, t.RangeDeletions, t.Expiring, t.Pointers, t.KeyBytes, t.ValueBytes, t.Jumps) > numberMax:
+	case max(t.Keys, t.Entries, t.Partials, t.Deletions, t.RangeDeletions, t.Expiring, t.Pointers, t.KeyBytes, t.ValueBytes, t.Jumps) > numberMax:
 		what = "counts more than the limit"
 	case len(t.Smallest) == 0 || len(t.Smallest) > base.MaxKeySize || largest > base.MaxKeySize:
 		what = fmt.Sprintf("has bounds of %d and %d bytes", len(t.Smallest), len(t.Largest))

@@ -275,6 +275,9 @@ func (h *history) runWithFaults(fs *faultfs.FS, what string) {
 			}
 		}
 		h.durable = h.next
+		if failed, _ := fs.Failed(); failed > 0 {
+			h.inspect(h.disk.Crash(memfs.KeepNone, nil), fmt.Sprintf("%s, then edit %d and a power cut", what, i))
+		}
 		if i%9 == 8 {
 			if err := s.Close(); err != nil && !errors.Is(err, faultfs.ErrInjected) {
 				h.t.Fatalf("%s: %v", what, err)
@@ -283,5 +286,69 @@ func (h *history) runWithFaults(fs *faultfs.FS, what string) {
 				return
 			}
 		}
+	}
+}
+
+// The system takes what a failed sync has lost for written, so later syncs skip it.
+func TestClose_WhoseSyncFailsLosesNoLaterEdit(t *testing.T) {
+	t.Parallel()
+	for _, fate := range []vfs.SyncFate{vfs.SyncDropped, vfs.SyncHalf} {
+		disk := newTestDisk(t)
+		faults := faultfs.New(disk)
+		s, err := Create(faults, testDir, firstState(), testRandom(1), nil)
+		must(t, err)
+		next := func() Edit { return Edit{NextFile: Some(s.State().NextFile + 1)} }
+		must(t, s.Append(next()))
+		faults.Add(faultfs.Rule{Op: vfs.OpSyncData, Sync: fate})
+		if err := s.Close(); !errors.Is(err, faultfs.ErrInjected) {
+			t.Fatalf("fate %d: Close returned %v", fate, err)
+		}
+		s, _, err = Load(faults, testDir, false, testRandom(2), nil)
+		must(t, err)
+		for range 2 {
+			must(t, s.Append(next()))
+			wantLoaded(t, disk, s)
+		}
+		must(t, s.Close())
+		wantLoaded(t, disk, s)
+	}
+}
+
+// Load cannot write a new file. The caller of Load may delete files by the state all the same.
+func TestDiskFull_LoadKeepsAnEditWhoseSyncFailed(t *testing.T) {
+	t.Parallel()
+	for _, fate := range []vfs.SyncFate{vfs.SyncDropped, vfs.SyncHalf} {
+		disk := newTestDisk(t)
+		faults := faultfs.New(disk)
+		s, err := Create(faults, testDir, firstState(), testRandom(1), nil)
+		must(t, err)
+		must(t, s.Append(Edit{NextFile: Some(uint64(7))}))
+		faults.Add(faultfs.Rule{Op: vfs.OpSyncData, Sync: fate})
+		spans := testSpans(rand.New(rand.NewPCG(1, 7)), 400) // several pages
+		if err := s.Append(Edit{Spans: Some(spans)}); !errors.Is(err, faultfs.ErrInjected) {
+			t.Fatalf("fate %d: Append returned %v", fate, err)
+		}
+		_ = s.Close() // it repeats the error
+		disk.SetCapacity(disk.UsedBytes())
+
+		// A file system that never overwrites blocks has no space for that.
+		refused := faults.Add(faultfs.Rule{Op: vfs.OpWrite, Path: FileName(1), Err: vfs.ErrNoSpace, Forever: true})
+		if _, _, err := Load(faults, testDir, false, testRandom(2), nil); !errors.Is(err, vfs.ErrNoSpace) || refused.Fired() == 0 {
+			t.Errorf("fate %d: Load returned %v after %d failed writes", fate, err, refused.Fired())
+		}
+		faults.Clear()
+
+		s, state, err := Load(faults, testDir, false, testRandom(2), nil)
+		must(t, err)
+		if len(state.Spans) != len(spans) || !s.mu.unproven {
+			t.Fatalf("fate %d: loaded %d spans of %d; unproven %t", fate, len(state.Spans), len(spans), s.mu.unproven)
+		}
+		for _, kind := range []memfs.CrashKind{memfs.KeepNone, memfs.KeepAll} {
+			_, after, err := Load(disk.Crash(kind, nil), testDir, true, nil, nil)
+			if err != nil || !same(after, state) {
+				t.Errorf("fate %d: after a power cut (%s) %d spans of %d: %v", fate, kind, len(after.Spans), len(spans), err)
+			}
+		}
+		must(t, s.Close())
 	}
 }

@@ -25,7 +25,8 @@
 //
 // A crash before the mark leaves a file whose end is not proven to be durable.
 // Load replaces it by a new file. So the store never appends behind a torn
-// tail, nor to a file whose name a power cut may remove.
+// tail, nor to a file whose name a power cut may remove. The marks themselves may
+// be missing on the device, so the first append after Load writes them again.
 //
 // Load checks every value it reads: numbers and sizes have bounds, and the size
 // of its snapshot bounds the size of the file.

@@ -23,9 +23,10 @@ import (
 //
 // With readOnly, Load and the store change nothing on disk. Otherwise Load
 // cleans up after unfinished work, and makes the returned state durable. Then
-// the caller may delete files that the state does not name. If the end of the
-// file is not proven and the disk has no space for a new file, Load syncs the
-// file in place. Edits then fail until there is space.
+// the caller may delete files that the state does not name. An end of the file that
+// is not proven goes to a new file. If the disk lacks space for that, Load writes the
+// end again in place. Edits then fail until there is space. If that write fails as
+// well, Load returns its error.
 //
 // seal makes the keys of an encrypted manifest; it is nil for a plain one. The next edit
 // of an encrypted manifest goes to a new file.
@@ -49,11 +50,15 @@ func Load(fs vfs.FS, dir string, readOnly bool, random func() uint64, seal recor
 		return nil, State{}, s.wrap("open", number, err)
 	}
 	proven, err := s.read(f, number)
-	if err == nil && !readOnly {
+	switch {
+	case err != nil:
+	case readOnly:
+		s.unsure = !proven
+	default:
 		err = s.cleanUp(l, proven)
 	}
 	if err != nil {
-		_ = s.mu.file.file.Close() // the file was only read
+		_ = s.mu.file.file.Close() // the error of Load says more
 		return nil, State{}, s.wrap("load", number, err)
 	}
 	return s, s.State(), nil
@@ -80,7 +85,29 @@ func (s *Store) read(f vfs.File, number uint64) (proven bool, err error) {
 	if !proven {
 		return false, nil
 	}
-	return isZero(f, r.Offset(), h.Size)
+	proven, err = isZero(f, r.Offset(), h.Size)
+	if proven && aead == nil { // the store appends nothing to a sealed file that was read
+		err = j.buildMarks()
+	}
+	return proven, err
+}
+
+// buildMarks builds the marks behind the last edit again. So the first append writes them
+// again, and its sync covers them. They may be in the memory of the system only: if the sync
+// of Close fails, the system may take them for written. Without them a power cut would take
+// the edits behind them.
+func (j *journal) buildMarks() error {
+	until := j.b.Offset()
+	r := record.ContinueReader(j.file, until, j.salt, nil, j.end, j.chain)
+	j.b = record.ContinueBuilder(j.salt, record.MaxPayload, nil, j.end, j.chain)
+	for j.b.Offset() < until {
+		mark, err := r.Next()
+		if err != nil {
+			return err
+		}
+		j.b.Frame(mark.Kind, mark.Payload, mark.Durable)
+	}
+	return nil
 }
 
 // readHeader returns the header of the manifest with the given number, and the cipher of
@@ -155,6 +182,9 @@ func (s *Store) replay(r *record.Reader, size int64) (state State, marked bool, 
 		end = rec.End
 		s.mu.file.end, s.mu.file.chain = end, rec.Checksum
 		marked, s.mu.file.marks = false, 0
+		if first {
+			s.mu.file.durable = end
+		}
 	}
 }
 
@@ -174,9 +204,19 @@ func isZero(f io.ReaderAt, off, end int64) (bool, error) {
 	return true, nil
 }
 
-// syncAsItIs syncs the file that was read, and the directory.
-func (s *Store) syncAsItIs() error {
-	if err := s.mu.file.file.SyncData(); err != nil {
+// proveInPlace writes what may not be on the device again, and syncs it and the directory. A
+// sync alone may skip it: after a sync that failed, the system may take it for written. The
+// blocks are there already. A file system that never overwrites blocks may still lack space.
+func (s *Store) proveInPlace() error {
+	j := &s.mu.file
+	p := make([]byte, j.b.Offset()-j.durable)
+	if n, err := j.file.ReadAt(p, j.durable); n < len(p) {
+		return err
+	}
+	if _, err := j.file.WriteAt(p, j.durable); err != nil {
+		return err
+	}
+	if err := j.file.SyncData(); err != nil {
 		return err
 	}
 	return s.fs.SyncDir(s.dir)
@@ -193,7 +233,7 @@ func (s *Store) cleanUp(l listing, proven bool) error {
 		err := s.takeOverLocked(s.State())
 		if s.Err() == nil && errors.Is(err, vfs.ErrNoSpace) {
 			s.mu.unproven = true
-			return s.syncAsItIs()
+			return s.proveInPlace()
 		}
 		if err != nil {
 			return err

@@ -157,6 +157,9 @@ func TestDamage_NumbersAboveTheLimit(t *testing.T) {
 		"number of a segment":     {Spans: Some([]base.LogSpan{{First: base.SegmentRef{Number: 1 << 62}}})},
 		"size of a table": {NextFile: Some(uint64(9)), AddTables: []*Table{
 			{Num: 1, Level: 1, Size: 1<<62 - 1, Smallest: []byte("a"), Largest: []byte("b")}}},
+		"partial entries of a table": {NextFile: Some(uint64(9)), AddTables: []*Table{
+			{Num: 1, Level: 1, Partials: 1 << 62, Smallest: []byte("a"), Largest: []byte("b")}}},
+		"bytes of the log for feeds": {PutKeyspaces: []*Keyspace{{Settings: Settings{ChangeRetention: 1 << 63}}}},
 	} {
 		_, err := loadFrames(t, func(b *record.Builder) {
 			b.Record(firstState().snapshot().AppendTo(nil), 0)

@@ -212,6 +212,8 @@ func (s *Settings) check() error {
 			s.ValueThreshold, s.LargeValueThreshold, uint64(fileSizeMax))
 	case s.DefaultTTLMs > base.TimeMsMax:
 		return fmt.Errorf("manifest: setting of a time to live of %d ms, want less than 2^63", s.DefaultTTLMs)
+	case s.ChangeRetention > math.MaxInt64:
+		return fmt.Errorf("manifest: setting of %d bytes of the log for feeds, want less than 2^63", s.ChangeRetention)
 	case s.Timestamps > TimestampsUnchecked || s.Timestamps == 0 && s.DiscardBelow > 0:
 		return fmt.Errorf("manifest: setting %d of timestamps, with %d as the discard point", s.Timestamps, s.DiscardBelow)
 	case max(len(s.MergeFunction), len(s.Filter)) > SettingNameMax:

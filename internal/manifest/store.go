@@ -20,6 +20,8 @@ type Store struct {
 	seal   record.Sealer // nil if the manifest is not encrypted
 
 	follows *following // nil unless Follow made the store
+	// unsure is what Unproven returns; Load sets it.
+	unsure bool
 
 	// Stored under mu, loaded without it: readers of them never wait for the device. The
 	// state of an edit is stored once the edit is durable, and before an error that follows.
@@ -112,6 +114,10 @@ func (s *Store) Err() error {
 	}
 	return nil
 }
+
+// Unproven reports whether the state may not be on the device. It may return true only if
+// Load opened the store for reading only.
+func (s *Store) Unproven() bool { return s.unsure }
 
 // Append makes e durable. If Append fails after it began to write, a crash may keep or lose
 // the edit. Then every later call fails. Nothing may delete a file that the state before or

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/faultfs"
@@ -192,6 +194,46 @@ func TestReadOnly_SyncDoesNotVouchForAnUnprovenTail(t *testing.T) {
 	testkit.Must(t, testkit.OpenOn(t, killed, nil).Close()) // writes the tail again
 	reader = testkit.OpenOn(t, killed, readOnly)
 	testkit.Must(t, reader.Sync())
+	testkit.Must(t, reader.Close())
+}
+
+// An ingest is in the manifest only. A power cut may take it, and the next commit then gets
+// its version.
+func TestReadOnly_NeitherSyncNorBackupVouchesForAnUnprovenIngest(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	writer := testkit.OpenOn(t, disk, nil)
+	var killed *memfs.FS
+	disk.SetHook(func(op vfs.Op) {
+		if op.Kind == vfs.OpSyncData && op.Category == vfs.CatManifest && killed == nil {
+			killed = disk.Clone()
+		}
+	})
+	version, err := testkit.Ingest(writer, nil, []model.Write{testkit.SetKey(1, "ingested")})
+	testkit.Must(t, err)
+	disk.SetHook(nil)
+	testkit.Must(t, writer.Close())
+	readOnly := func(o *stoat.Options) { o.ReadOnly = true }
+	backUp := func(db *stoat.DB) error {
+		_, err := db.Backup(t.Context(), io.Discard, stoat.BackupOptions{})
+		return err
+	}
+
+	reader := testkit.OpenOn(t, killed, readOnly)
+	testkit.Must(t, reader.View(func(tx stoat.Txn) error {
+		if v := tx.ReadVersion(); v != version {
+			t.Errorf("the reader shows version %d, want the ingest, %d", v, version)
+		}
+		return nil
+	}))
+	testkit.WantError(t, "Sync", reader.Sync(), stoat.ErrReadOnly)
+	testkit.WantError(t, "Backup", backUp(reader), stoat.ErrReadOnly)
+	testkit.Must(t, reader.Close())
+
+	testkit.Must(t, testkit.OpenOn(t, killed, nil).Close()) // writes a new manifest
+	reader = testkit.OpenOn(t, killed, readOnly)
+	testkit.Must(t, reader.Sync())
+	testkit.Must(t, backUp(reader))
 	testkit.Must(t, reader.Close())
 }
 

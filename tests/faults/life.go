@@ -309,10 +309,10 @@ func (l *faultyLife) conflict() error {
 func (l *faultyLife) lookAt(disk *memfs.FS, floor uint64) error {
 	m := l.m
 	for i := len(l.doubts) - 1; ; i-- {
-		opts := testkit.Merging(stoat.Options{FS: disk.Clone(), Clock: testkit.NewClock(), MemtableSize: testkit.SmallMemtable, Keys: l.scene.keys})
-		db, version, err := testkit.OpenRecovered(opts, m, testkit.ClockStart, floor)
+		left := disk.Clone()
+		db, version, err := testkit.OpenRecovered(l.healthy(left), m, testkit.ClockStart, floor)
 		if err == nil {
-			return l.asGoodAsNew(db, m, version)
+			return l.asGoodAsNew(left, db, m, version)
 		}
 		if i < 0 {
 			return err
@@ -322,8 +322,14 @@ func (l *faultyLife) lookAt(disk *memfs.FS, floor uint64) error {
 	}
 }
 
-// asGoodAsNew demands that the database can be written and read.
-func (l *faultyLife) asGoodAsNew(db *stoat.DB, m *model.Map, version uint64) error {
+// healthy returns the options for a disk that does not fail.
+func (l *faultyLife) healthy(disk *memfs.FS) stoat.Options {
+	return testkit.Merging(stoat.Options{FS: disk, Clock: testkit.NewClock(), MemtableSize: testkit.SmallMemtable, Keys: l.scene.keys})
+}
+
+// asGoodAsNew demands that the database can be written and read, and that a power cut then
+// takes nothing. A sync that failed may have lost what looks like written.
+func (l *faultyLife) asGoodAsNew(disk *memfs.FS, db *stoat.DB, m *model.Map, version uint64) error {
 	m = m.Clone()
 	m.Truncate(version)
 	writes := []model.Write{testkit.SetKey(5, "after the faults")}
@@ -332,5 +338,12 @@ func (l *faultyLife) asGoodAsNew(db *stoat.DB, m *model.Map, version uint64) err
 	}
 	m.Commit(writes)
 	err := db.View(func(tx stoat.Txn) error { return testkit.Compare(tx, m, testkit.ClockStart) })
-	return errors.Join(err, db.Close())
+	if err = errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	db, _, err = testkit.OpenRecovered(l.healthy(disk.Crash(memfs.KeepNone, nil)), m, testkit.ClockStart, m.Last())
+	if err != nil {
+		return fmt.Errorf("after one more commit and a power cut: %w", err)
+	}
+	return db.Close()
 }

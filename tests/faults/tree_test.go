@@ -167,3 +167,39 @@ func TestFailedFlushesAndCompactions_LoseNothing(t *testing.T) {
 		testkit.Must(t, r.db.Close())
 	}
 }
+
+// The edit of a compaction may be in the memory of the system only. Open deletes the tables
+// that the edit drops, so it first makes the edit durable.
+func TestFailedCompaction_OpenOnAFullDiskDeletesNothingThatAPowerCutNeeds(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []memfs.CrashKind{memfs.KeepNone, memfs.KeepAll} {
+		disk := memfs.New()
+		faults := faultfs.New(disk)
+		r := newTreeRun(t, faults)
+		for range 2 {
+			for i := range 10 {
+				testkit.Must(t, r.set(fmt.Sprint("key ", i), []byte("value")))
+			}
+			testkit.Must(t, r.db.Collect(t.Context())) // only flushes
+		}
+		faults.Add(faultfs.Rule{Op: vfs.OpSyncData, Category: vfs.CatManifest, Sync: vfs.SyncDropped})
+		testkit.WantError(t, "Compact", r.db.Compact(t.Context(), stoat.CompactOptions{}), faultfs.ErrInjected)
+		testkit.WantError(t, "Close", r.db.Close(), faultfs.ErrInjected)
+
+		disk.SetCapacity(disk.UsedBytes())
+		r = newTreeRun(t, disk)
+		left := disk.Crash(kind, nil)
+		disk.SetCapacity(1 << 40)
+		testkit.Must(t, r.db.Close())
+		left.SetCapacity(1 << 40)
+		r = newTreeRun(t, left)
+		testkit.Must(t, r.db.View(func(tx stoat.Txn) error {
+			items, err := testkit.ScanAll(tx, stoat.IterOptions{})
+			if len(items) != 10 {
+				t.Errorf("%s: %d keys are left of 10", kind, len(items))
+			}
+			return err
+		}))
+		testkit.Must(t, r.db.Close())
+	}
+}
