@@ -46,7 +46,9 @@ type Options struct {
 type Info struct {
 	// ID names the backup. IDs ascend with the time.
 	ID string
-	// Time is when the backup was made.
+	// Time is when the backup was made, by the clock of its computer. It is a nanosecond
+	// after the newest backup in the store if the clock was not later. So after one backup
+	// by a clock far ahead, the times of all later ones are wrong.
 	Time time.Time
 	// Files counts its files, and Bytes is the sum of their sizes.
 	Files int
@@ -219,7 +221,9 @@ func (b *backup) attempt(ctx context.Context) error {
 	if err := each(ctx, b.o.Workers, b.list.files, b.copy); err != nil {
 		return err
 	}
-	b.list.id = b.newID()
+	if b.list.id, err = b.newID(); err != nil {
+		return err
+	}
 	return b.putList(ctx, held)
 }
 
@@ -244,12 +248,16 @@ func (b *backup) putList(ctx context.Context, held *claim) error {
 }
 
 // newID returns an ID greater than all IDs in the store.
-func (b *backup) newID() string {
+func (b *backup) newID() (string, error) {
 	now := time.Now()
 	if last, ok := parseID(b.last); ok && !now.After(last) {
 		now = last.Add(1) // the clock went back
 	}
-	return newID(now, rand.Uint64())
+	id := newID(now, rand.Uint64())
+	if !isID(id) {
+		return "", fmt.Errorf("no ID of a backup has the time %v, and the newest backup is %q", now, b.last)
+	}
+	return id, nil
 }
 
 // copy copies a file to the store, unless that has it, and completes f.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -74,6 +75,32 @@ func TestBackup_AfterAFailedSyncOfNamesTheNextOneSurvivesAPowerCut(t *testing.T)
 		}
 		if names, err := disk.List("/store/partial"); err != nil || len(names) > 0 {
 			t.Errorf("after sync %d of names failed, partial objects are left: %v, %v", nth, names, err)
+		}
+	}
+}
+
+func TestBackup_HasATimeAfterTheNewestBackup(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		newest string // its time
+		want   string // the time of the next one, empty if there is none
+	}{
+		{"21000101T000000.000000000Z", "21000101T000000.000000001Z"},
+		{"99991231T235959.999999998Z", "99991231T235959.999999999Z"},
+		{"99991231T235959.999999999Z", ""},
+	} {
+		db, o, store := newFake()
+		l := sample()
+		l.id = c.newest + "-0123456789abcdef"
+		must(t, store.Put(t.Context(), listsDir+l.id, sectionOf(l.encode())))
+		r, err := Backup(t.Context(), db, store, o)
+		switch {
+		case c.want == "":
+			if err == nil || errors.Is(err, base.ErrCorrupt) || !strings.Contains(err.Error(), l.id) {
+				t.Errorf("after %s: %v", l.id, err)
+			}
+		case err != nil || r.Time.Format(idTime) != c.want:
+			t.Errorf("after %s: a backup at %v, %v", l.id, r.Time, err)
 		}
 	}
 }

@@ -119,6 +119,9 @@ type Reader struct {
 // NewReader reads the beginning of a file. It reads in pieces, some of a few bytes, so from
 // may want a buffer.
 func NewReader(from io.Reader) (*Reader, error) {
+	if from == nil {
+		return nil, base.Invalid("the reader of a file of sorted entries is nil")
+	}
 	r, err := backup.NewSortedReader(from)
 	if err != nil {
 		return nil, err

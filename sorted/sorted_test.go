@@ -97,7 +97,7 @@ func TestSorted_TimesOfExpiryAreThoseOfTxnSet(t *testing.T) {
 	}
 }
 
-func TestSorted_AWriterRefusesWhatNoDatabaseTakes(t *testing.T) {
+func TestSorted_RefusesWhatNoDatabaseTakes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		entry sorted.Entry
@@ -121,6 +121,10 @@ func TestSorted_AWriterRefusesWhatNoDatabaseTakes(t *testing.T) {
 	testkit.WantError(t, "Add after Finish", w.Add(entry("z", "x")), stoat.ErrInvalid)
 	_, err = sorted.NewWriter(nil, sorted.Options{})
 	testkit.WantError(t, "no writer", err, stoat.ErrInvalid)
+	_, err = sorted.NewReader(nil)
+	testkit.WantError(t, "no reader", err, stoat.ErrInvalid)
+	_, err = sorted.Verify(t.Context(), nil)
+	testkit.WantError(t, "Verify without a reader", err, stoat.ErrInvalid)
 	var order *stoat.KeyOrderError
 	w, err = sorted.NewWriter(io.Discard, sorted.Options{})
 	testkit.Must(t, err)

@@ -61,8 +61,8 @@ func runBench(ctx context.Context, c *call, args []string) (err error) {
 	if err := c.refuseIdle(overwrite > 0); err != nil {
 		return err
 	}
-	cfg.Keys, cfg.ValueSize, cfg.Batch, cfg.Writers = int(keys), int(valueSize), int(batch), int(writers)
-	cfg.Overwrite, cfg.Readers = int(overwrite), int(readers)
+	cfg.Keys, cfg.ValueSize, cfg.Batch, cfg.Writers = keys.count(), valueSize.count(), batch.count(), writers.count()
+	cfg.Overwrite, cfg.Readers = overwrite.count(), readers.count()
 	cfg.ValueThreshold, cfg.LargeValueThreshold = int64(apart), int64(large)
 	var known bool
 	if cfg.Compression, known = compressions[compress]; !known {

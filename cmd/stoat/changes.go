@@ -99,26 +99,28 @@ type changePrinter struct {
 
 // A changeObject is a change as an object.
 type changeObject struct {
-	Version    uint64     `json:"version"`
-	Time       time.Time  `json:"time"`
-	Kind       string     `json:"kind"`
-	Keyspace   string     `json:"keyspace"`
-	KeyspaceID uint32     `json:"keyspace_id"`
-	Key        []byte     `json:"key"`
-	End        []byte     `json:"end,omitempty"`
-	Value      []byte     `json:"value,omitempty"`
-	ExpiresAt  *time.Time `json:"expires_at,omitempty"`
-	UserMeta   byte       `json:"user_meta,omitempty"`
-	Timestamp  uint64     `json:"timestamp,omitempty"`
+	Version    uint64 `json:"version"`
+	Time       string `json:"time"`
+	Kind       string `json:"kind"`
+	Keyspace   string `json:"keyspace"`
+	KeyspaceID uint32 `json:"keyspace_id"`
+	Key        []byte `json:"key"`
+	End        []byte `json:"end,omitempty"`
+	Value      []byte `json:"value,omitempty"`
+	ExpiresAt  string `json:"expires_at,omitempty"`
+	UserMeta   byte   `json:"user_meta,omitempty"`
+	Timestamp  uint64 `json:"timestamp,omitempty"`
 }
+
+// timeText formats a time as in JSON. Package json refuses years after 9999.
+func timeText(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 func (p *changePrinter) print(commit *feed.Commit, change *feed.Change) error {
 	if p.objects != nil {
-		o := changeObject{commit.Version, commit.Time.UTC(), change.Kind.String(), change.Keyspace, change.KeyspaceID,
-			change.Key, change.End, change.Value, nil, change.UserMeta, change.Timestamp}
+		o := changeObject{commit.Version, timeText(commit.Time), change.Kind.String(), change.Keyspace, change.KeyspaceID,
+			change.Key, change.End, change.Value, "", change.UserMeta, change.Timestamp}
 		if !change.ExpiresAt.IsZero() {
-			at := change.ExpiresAt.UTC()
-			o.ExpiresAt = &at
+			o.ExpiresAt = timeText(change.ExpiresAt)
 		}
 		return p.objects.Encode(&o)
 	}
@@ -147,7 +149,7 @@ func (p *changePrinter) print(commit *feed.Commit, change *feed.Change) error {
 		p.line = fmt.Appendf(p.line, "\tat %d", change.Timestamp)
 	}
 	if !change.ExpiresAt.IsZero() {
-		p.line = fmt.Appendf(p.line, "\tuntil %s", change.ExpiresAt.UTC().Format(time.RFC3339Nano))
+		p.line = fmt.Appendf(p.line, "\tuntil %s", timeText(change.ExpiresAt))
 	}
 	_, err := p.out.Write(append(p.line, '\n'))
 	return err

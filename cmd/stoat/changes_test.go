@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stoatdb/stoat"
 )
@@ -86,6 +88,27 @@ func TestChanges_PrintsCommitsOfALiveDatabase(t *testing.T) {
 	// The database soon forgets the name.
 	if got := succeed(t, "changes", "-after", "5", dir); got != "6\tDropKeyspace\t\"other\"\n" && got != "6\tDropKeyspace\t(number 1)\n" {
 		t.Errorf("the drop of a keyspace is %q", got)
+	}
+}
+
+func TestChanges_PrintsTimesAfterTheYear9999(t *testing.T) {
+	t.Parallel()
+	dir := create(t)
+	db, err := stoat.Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.Update(func(tx stoat.Txn) error {
+		return tx.Set([]byte("ann"), nil, stoat.ExpiresAt(time.Unix(math.MaxInt64/1000, 0)))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if out := succeed(t, "changes", dir); !strings.HasSuffix(out, "\tuntil 292278994-08-17T07:12:55Z\n") {
+		t.Errorf("the line is %q", out)
+	}
+	if out := succeed(t, "changes", "-json", dir); !strings.Contains(out, `"expires_at":"292278994-08-17T07:12:55Z"`) {
+		t.Errorf("the object is %s", out)
 	}
 }
 

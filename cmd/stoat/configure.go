@@ -66,7 +66,7 @@ func runConfigure(_ context.Context, c *call, args []string) error {
 	case discard.set && space.name == "":
 		return c.usagef("-discard-below needs -keyspace: the default keyspace has no timestamps")
 	}
-	o.NumVersions, o.ValueThreshold, o.LargeValueThreshold = int(versions), int64(apart), int64(large)
+	o.NumVersions, o.ValueThreshold, o.LargeValueThreshold = versions.count(), int64(apart), int64(large)
 	open := stoat.Options{MustExist: true}
 	if space.name == "" {
 		open.NumVersions, open.ValueThreshold, open.LargeValueThreshold = o.NumVersions, o.ValueThreshold, o.LargeValueThreshold

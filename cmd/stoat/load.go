@@ -133,8 +133,8 @@ func (t *textFormat) object(line []byte) (e stoat.Entry, err error) {
 		return e, err
 	}
 	// Decoder.More takes a closing bracket behind the object for the end.
-	if _, err := decoder.Token(); err != io.EOF || fields.Key == nil || fields.Value == nil {
-		return e, errors.New(`want one object with "key" and "value"`)
+	if _, err := decoder.Token(); err != io.EOF || fields.Key == nil || fields.Value == nil || !hasNames(line) {
+		return e, errors.New(`want one object with one "key" and one "value"`)
 	}
 	if !utf8.Valid(line) || hasHalf(line) { // the decoder would replace bytes
 		return e, errors.New("the object is not UTF-8; use -hex for other bytes")
@@ -143,6 +143,38 @@ func (t *textFormat) object(line []byte) (e stoat.Entry, err error) {
 		e.Value, err = t.decode(*fields.Value)
 	}
 	return e, err
+}
+
+// hasNames reports whether an object of strings has a key and a value, once each. The decoder
+// also takes names in another case, and one of several fields with the same name.
+func hasNames(object []byte) bool {
+	var names [2]string
+	for n := 0; ; n++ { // names and values follow in turns
+		begin := bytes.IndexByte(object, '"')
+		if begin < 0 {
+			return n == 4 && (names == [2]string{"key", "value"} || names == [2]string{"value", "key"})
+		}
+		if n == 4 {
+			return false
+		}
+		object = object[begin+1:]
+		end := endOfString(object)
+		if n%2 == 0 {
+			names[n/2] = string(object[:end])
+		}
+		object = object[end+1:]
+	}
+}
+
+// endOfString returns where a string of JSON ends, whose first quotation mark was cut off.
+func endOfString(text []byte) int {
+	for end := 0; ; end++ {
+		end += bytes.IndexByte(text[end:], '"')
+		escapes := end - len(bytes.TrimRight(text[:end], `\`))
+		if escapes%2 == 0 {
+			return end
+		}
+	}
 }
 
 // hasHalf reports whether a string in a line of JSON escapes half a surrogate pair. The decoder

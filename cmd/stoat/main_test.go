@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -495,13 +496,15 @@ func TestNumber_Suffixes(t *testing.T) {
 	for in, want := range map[string]number{
 		"0": 0, "17": 17, "5k": 5000, "5K": 5000, "1.5M": 1_500_000, "2g": 2_000_000_000,
 		"4Ki": 4096, "4KiB": 4096, "1Mi": 1 << 20, "128B": 128, "1e3": 1000,
+		"1.001k": 1001, "2.01M": 2_010_000, "9007199254740993": 1<<53 + 1, "9223372036854775807": math.MaxInt64, "010": 10,
 	} {
 		var n number
 		if err := n.Set(in); err != nil || n != want {
 			t.Errorf("%q is %d, %v, want %d", in, n, err, want)
 		}
 	}
-	for _, bad := range []string{"", "k", "-1", "1.5", "x", "1T", "1e300", "NaN", "Inf", "1kk"} {
+	for _, bad := range []string{"", "k", "-1", "1.5", "x", "1T", "1e300", "NaN", "Inf", "1kk",
+		"1.0001k", "9223372036854775808", "8Gi1", "1/2", "0x10", "1_000"} {
 		var n number
 		if err := n.Set(bad); err == nil {
 			t.Errorf("%q was accepted as %d", bad, n)

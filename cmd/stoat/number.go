@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -10,38 +11,40 @@ import (
 
 // A number is a flag for an integer with an optional suffix. The suffixes k, M and G are
 // powers of 1000, and Ki, Mi and Gi are powers of 1024.
-type number int
+type number int64
 
 // String formats the number without a suffix.
-func (n *number) String() string { return strconv.Itoa(int(*n)) }
+func (n *number) String() string { return strconv.FormatInt(int64(*n), 10) }
+
+// count returns the number as a count of things in memory, or the largest int.
+func (n number) count() int { return int(min(n, math.MaxInt)) }
 
 // suffixes are tried in this order.
 var suffixes = []struct {
 	text   string
-	factor float64
+	factor int64
 }{
 	{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30},
 	{"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"m", 1e6}, {"G", 1e9}, {"g", 1e9},
 }
 
-// Set parses a number with or without a suffix.
+// Set parses a decimal number with or without a suffix, exactly.
 func (n *number) Set(s string) error {
-	digits, factor := strings.TrimSuffix(s, "B"), 1.0
+	digits, factor := strings.TrimSuffix(s, "B"), int64(1)
 	for _, suffix := range suffixes {
 		if rest, ok := strings.CutSuffix(digits, suffix.text); ok {
 			digits, factor = rest, suffix.factor
 			break
 		}
 	}
-	v, err := strconv.ParseFloat(digits, 64)
-	if err != nil || v < 0 {
+	v, ok := new(big.Rat).SetString(digits)
+	if !ok || v.Sign() < 0 || strings.Trim(digits, "0123456789.eE+-") != "" { // it is a fraction or hexadecimal
 		return fmt.Errorf("want a number such as 5000, 250k, 1.5M or 4Ki")
 	}
-	// NaN fails the first comparison.
-	if v *= factor; !(v < math.MaxInt) || v != math.Trunc(v) {
-		return fmt.Errorf("want a whole number below %d", math.MaxInt)
+	if v.Mul(v, new(big.Rat).SetInt64(factor)); !v.IsInt() || !v.Num().IsInt64() {
+		return fmt.Errorf("want a whole number of at most %d", int64(math.MaxInt64))
 	}
-	*n = number(v)
+	*n = number(v.Num().Int64())
 	return nil
 }
 

@@ -34,7 +34,7 @@ func runScan(ctx context.Context, c *call, args []string) error {
 	db, err := c.openBeside(rest[0])
 	return with(db, err, func(db *stoat.DB) error {
 		return space.view(ctx, db, func(tx stoat.Txn) error {
-			return printEntries(c, when.iterate(tx, o), text, o.KeysOnly, int(limit))
+			return printEntries(c, when.iterate(tx, o), text, o.KeysOnly, limit.count())
 		})
 	})
 }

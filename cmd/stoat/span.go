@@ -46,7 +46,7 @@ func runEstimate(_ context.Context, c *call, args []string) error {
 			}
 			return err
 		}
-		keys, err := db.SplitRange(ks, lo, hi, int(parts))
+		keys, err := db.SplitRange(ks, lo, hi, parts.count())
 		for _, key := range keys {
 			fmt.Fprintf(c.out, "%s\n", text.encode(nil, key))
 		}

@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/check"
 	"github.com/stoatdb/stoat/internal/mutant"
 )
 
@@ -97,6 +98,14 @@ func (c *Chain) follows(l *link) error {
 		return fmt.Errorf("%w: %s is of database %s, %s of database %s", ErrChain, l.name, got.Database, before.name, want.Database)
 	case got.Since != want.Version:
 		return fmt.Errorf("%w: %s holds the changes since version %d, but %s ends at version %d", ErrChain, l.name, got.Since, before.name, want.Version)
+	}
+	for _, earlier := range c.links {
+		for _, k := range earlier.Header.State.Keyspaces {
+			s := &l.Header.State
+			if _, known := s.Keyspace(k.Number); known && check.Timed(s, k.Number) != (k.Settings.Timestamps != 0) {
+				return fmt.Errorf("%w: the keyspace %q has timestamps either in %s or in %s", ErrChain, k.Name, earlier.name, l.name)
+			}
+		}
 	}
 	return nil
 }

@@ -9,10 +9,12 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/stamp"
 )
 
-// parse makes the items of a text such as "a#7 a#3= b#9D". The letter is the kind: a value
-// if there is none, M a merge, D a deletion at a timestamp; = is an unchanged version.
+// parse makes the items of a text such as "a#7 a#3= @b#9D". The letter is the kind: a value
+// if there is none, M a merge, D a deletion at a timestamp; = is an unchanged version. @ is
+// before keys of a keyspace with timestamps.
 func parse(text string) (all []Item) {
 	kinds := map[string]base.Kind{"": base.KindSet, "M": base.KindMerge, "D": base.KindStampDelete, "=": 0}
 	for _, word := range strings.Fields(text) {
@@ -20,6 +22,9 @@ func parse(text string) (all []Item) {
 		kind := strings.TrimLeft(rest, "0123456789")
 		var seq base.SeqNum
 		fmt.Sscan(strings.TrimSuffix(rest, kind), &seq)
+		if user, timed := strings.CutPrefix(key, "@"); timed {
+			key = timedKey(user, 5)
+		}
 		all = append(all, Item{Entry: base.Entry{Key: []byte(key), Seq: seq, Meta: base.Meta{Kind: kinds[kind]}}, Unchanged: kind == "="})
 	}
 	return all
@@ -46,7 +51,11 @@ func chainOf(t *testing.T, texts ...string) (restored string, err error) {
 		if err != nil {
 			return restored, err
 		}
-		restored += fmt.Sprintf(" %s#%d", it.Key, it.Seq)
+		key := it.Key
+		if encoded, timed := bytes.CutPrefix(key, []byte("\xff\x01")); timed {
+			key = append([]byte("@"), stamp.Beginning(encoded)...)
+		}
+		restored += fmt.Sprintf(" %s#%d", key, it.Seq)
 	}
 }
 
@@ -61,9 +70,9 @@ func TestChain_KeepsWhatEachLaterBackupNames(t *testing.T) {
 		{"unchanged keys keep all versions", []string{"a#7 a#3 b#9M b#4", "a#7= b#15M b#9="}, "a#7 a#3 b#15 b#9 b#4"},
 		{"a key without a name is gone", []string{"a#7 b#4 c#5", "b#4= c#15"}, "b#4 c#15"},
 		{"a newer version alone replaces the older ones", []string{"a#7 a#3", "a#15"}, "a#15"},
-		{"a deletion hides the older ones", []string{"a#7 a#3 b#2", "a#15D b#2="}, "a#15 b#2"},
+		{"a deletion hides the older ones", []string{"@a#7 @a#3 @b#2", "@a#15D @b#2="}, "@a#15 @b#2"},
 		{"an older version is the newest left", []string{"a#9M a#3", "a#15M a#3="}, "a#15 a#3"},
-		{"a value became a deletion", []string{"a#7 b#4", "a#7D b#4="}, "a#7 b#4"},
+		{"a value became a deletion", []string{"@a#7 @b#4", "@a#7D @b#4="}, "@a#7 @b#4"},
 		{"through several", []string{"a#7 b#4 d#1", "a#7= b#12 d#1=", "a#7= b#12= c#25 d#1="}, "a#7 b#12 c#25 d#1"},
 		{"gone in the middle", []string{"a#7 b#4", "b#4=", "a#25 b#4="}, "a#25 b#4"},
 		{"new keys at both ends", []string{"m#7", "a#15 m#7= z#15"}, "a#15 m#7 z#15"},

@@ -169,6 +169,9 @@ func (f *frameReader) next() (kind uint8, payload []byte, err error) {
 	if got := base.Checksum(f.stored, f.chain); got != sum {
 		return 0, nil, base.Corrupt(f.offset, "checksum of a frame", fmt.Sprintf("%#x", got), fmt.Sprintf("%#x", sum))
 	}
+	if rest := [6]byte(f.head[18:]); rest != [6]byte{} {
+		return 0, nil, base.Corrupt(f.offset+18, "end of a frame's header", fmt.Sprintf("%x", rest), "zeros")
+	}
 	payload = f.stored[frameSize-8:]
 	if id != codec.None {
 		if cap(f.raw) < int(raw) {

@@ -9,14 +9,16 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
+	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/stamp"
 )
 
 // sample returns a header and items that use every field.
 func sample() (Header, []Item) {
 	h := Header{Nonce: 7, Since: 10, TimeMs: 1_790_000_000_000, State: manifest.State{
 		FormatVersion: manifest.FormatVersion, ID: [16]byte{1, 2, 3}, LastSeq: 50, ClockHighMs: 5, NextKeyspace: 2,
-		Keyspaces: []*manifest.Keyspace{{}, {Number: 1, Name: "other"}}}}
+		Keyspaces: []*manifest.Keyspace{{}, {Number: 1, Name: "timed", Settings: manifest.Settings{Timestamps: manifest.TimestampsChecked}}}}}
 	entry := func(key string, seq base.SeqNum, kind base.Kind, value string, expires uint64, user byte) Item {
 		return Item{Entry: base.Entry{Key: []byte(key), Value: []byte(value), Seq: seq, Meta: base.Meta{Kind: kind, ExpiresAt: expires, User: user}}}
 	}
@@ -25,10 +27,16 @@ func sample() (Header, []Item) {
 		entry("a", 40, base.KindMerge, "operand", 0, 0),
 		entry("a", 30, base.KindRenew, "renewal", 0, 0),
 		{Entry: base.Entry{Key: []byte("a"), Seq: 9}, Unchanged: true},
-		entry("ab", 20, base.KindSet, "", 1<<63|77, 200),
-		entry("b", 4, base.KindStampDelete, "", 0, 0),
-		entry("\xff\x01key", 49, base.KindStampDelete, "", 0, 0),
+		entry("ab", 20, base.KindSet, "", 77, 200),
+		entry(timedKey("b", 5), 4, base.KindStampDelete, "", 0, 0),
+		entry(timedKey("key\x00", 5), 49, base.KindSet, "", 1<<63|77, 0),
 	}
+}
+
+// timedKey returns the stored key of a version in the keyspace with timestamps of sample.
+func timedKey(key string, at uint64) string {
+	space := keyspace.New(1)
+	return string(space.Append(nil, stamp.Append(nil, []byte(key), at)))
 }
 
 func TestReader_AKeyspaceWithAFilterHasItsOldValues(t *testing.T) {
@@ -136,6 +144,65 @@ func TestReader_RefusesItemsThatCannotFollow(t *testing.T) {
 			if _, err := Verify(context.Background(), bytes.NewReader(write(t, h, all, alone))); !errors.Is(err, base.ErrCorrupt) {
 				t.Errorf("%s: %v", name, err)
 			}
+		}
+	}
+}
+
+func TestReader_RefusesItemsThatTheirKeyspaceCannotHave(t *testing.T) {
+	t.Parallel()
+	item := func(key string, m base.Meta) []Item {
+		return []Item{{Entry: base.Entry{Key: []byte(key), Seq: 20, Meta: m}}}
+	}
+	set := base.Meta{Kind: base.KindSet}
+	for name, all := range map[string][]Item{
+		"a key without a timestamp":                item("\xff\x01a", set),
+		"a long key without a timestamp":           item("\xff\x01a long key", set),
+		"an unchanged key without a timestamp":     {{Entry: base.Entry{Key: []byte("\xff\x01a"), Seq: 9}, Unchanged: true}},
+		"an operand at a timestamp":                item(timedKey("a", 5), base.Meta{Kind: base.KindMerge}),
+		"an unmarked expiry at a timestamp":        item(timedKey("a", 5), base.Meta{Kind: base.KindSet, ExpiresAt: 77}),
+		"a deletion at a timestamp elsewhere":      item("a", base.Meta{Kind: base.KindStampDelete}),
+		"a marked expiry elsewhere":                item("a", base.Meta{Kind: base.KindSet, ExpiresAt: 1<<63 | 77}),
+		"the expiry of a deletion at a timestamp":  item(timedKey("a", 5), base.Meta{Kind: base.KindStampDelete, ExpiresAt: 1<<63 | 77}),
+		"an expiry that is nothing but the mark":   item(timedKey("a", 5), base.Meta{Kind: base.KindSet, ExpiresAt: 1 << 63}),
+		"a timestamp without a key of the user":    item(timedKey("", 5), set),
+		"a key whose bytes are not escaped":        item(timedKey("a", 5)[:3]+"\x00b"+timedKey("a", 5)[3:], set),
+		"a key of the user without a stamped part": item(timedKey("a", 5)[:4], set),
+	} {
+		h, _ := sample()
+		if _, err := Verify(context.Background(), bytes.NewReader(write(t, h, all, false))); !errors.Is(err, base.ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestChain_RefusesAKeyspaceThatGetsTimestamps(t *testing.T) {
+	t.Parallel()
+	timed, _ := sample()
+	timed.Since = 10
+	plain, _ := sample()
+	plain.Since, plain.State.LastSeq = 0, 10
+	plain.State.Keyspaces = []*manifest.Keyspace{{}, {Number: 1, Name: "timed"}}
+	key := []Item{{Entry: base.Entry{Key: []byte("\xff\x01a"), Seq: 9, Meta: base.Meta{Kind: base.KindSet}}}}
+	_, err := OpenChain(0, []io.Reader{bytes.NewReader(write(t, plain, key, false)), bytes.NewReader(write(t, timed, nil, false))})
+	if !errors.Is(err, ErrChain) {
+		t.Error(err)
+	}
+}
+
+// The frame has the right checksum.
+func TestFrames_EndTheirHeadersWithZeros(t *testing.T) {
+	t.Parallel()
+	for at := 18; at < frameSize; at++ {
+		var to bytes.Buffer
+		w, err := newFrameWriter(&to, typeBackup)
+		h, _ := sample()
+		f := newFrame(frameHeader, h.appendTo(nil), nil, nil)
+		f.bytes[at] = 1
+		if err := errors.Join(err, w.write(f), w.write(newFrame(frameEnd, appendEnd(nil, 0, 0), nil, nil))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Verify(context.Background(), &to); !errors.Is(err, base.ErrCorrupt) {
+			t.Errorf("byte %d of a frame: %v", at, err)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/check"
 	"github.com/stoatdb/stoat/internal/keyspace"
 )
 
@@ -18,8 +19,10 @@ type Reader struct {
 	spaces keyspace.Walk
 	space  uint32      // the keyspace of the last key
 	known  bool        // whether space is one of the header
+	timed  bool        // whether it has timestamps
 	since  base.SeqNum // Header.since of space
 	same   bool        // Header.same
+	buffer [64]byte    // for a user's key
 
 	large     uint64 // bytes of the last item's value that are still to read
 	entries   uint64
@@ -67,6 +70,7 @@ func NewReader(from io.Reader) (*Reader, error) {
 func (r *Reader) enter(key []byte) base.SeqNum {
 	if n := r.spaces.Number(key); n != r.space || !r.known {
 		_, r.known = r.Header.State.Keyspace(n)
+		r.timed = check.Timed(&r.Header.State, n)
 		r.space, r.since = n, r.Header.since(n)
 	}
 	return r.since
@@ -112,7 +116,7 @@ func (r *Reader) at(err error) error {
 	return err
 }
 
-// count counts an item, and checks that its keyspace is in the header.
+// count counts an item, and checks that its keyspace is in the header and can have it.
 func (r *Reader) count(it *Item) error {
 	if it.Key[0] == keyspace.Escape {
 		if _, err := keyspace.NumberOf(it.Key); err != nil {
@@ -122,10 +126,30 @@ func (r *Reader) count(it *Item) error {
 	if !r.known {
 		return base.Corrupt(r.frames.offset, "keyspace of a key", r.space, "one of the header")
 	}
+	if err := r.fits(it); err != nil {
+		return r.at(err)
+	}
 	if r.large = it.Large; it.Unchanged {
 		r.unchanged++
 	} else {
 		r.entries++
+	}
+	return nil
+}
+
+// fits checks that an item can be in its keyspace. An unchanged item has only a key.
+func (r *Reader) fits(it *Item) error {
+	m := it.Meta
+	if it.Unchanged {
+		m.Kind = base.KindSet
+	}
+	switch {
+	case r.timed:
+		return check.StampedEntry(it.Key, m, r.buffer[:])
+	case m.Kind == base.KindStampDelete:
+		return bad("kind of an item in a keyspace without timestamps", m.Kind)
+	case m.ExpiresAt > base.TimeMsMax:
+		return bad("time of expiry", m.ExpiresAt)
 	}
 	return nil
 }

@@ -67,7 +67,6 @@ type valueFile struct {
 	used    uint64         // the checker's uses at the last use of r
 	damaged bool           // pointers into it cannot be read
 	live    uint64         // bytes that tables refer to
-	renewed uint64         // the part of live of renewed entries; others may refer to the same
 }
 
 // openMax is the maximum number of value files that a check keeps open. Each takes a
@@ -203,8 +202,8 @@ func (c *checker) checkSums() {
 		if f.live != m.Live {
 			c.report.mismatch(name, "bytes that tables refer to", f.live, m.Live)
 		}
-		if once := f.live - f.renewed; once > m.Bytes {
-			c.report.add(base.InFile(base.Corrupt(-1, "bytes that tables refer to", once, fmt.Sprintf("%d at most", m.Bytes)), name))
+		if f.live > m.Bytes {
+			c.report.add(base.InFile(base.Corrupt(-1, "bytes that tables refer to", f.live, fmt.Sprintf("%d at most", m.Bytes)), name))
 		}
 	}
 }

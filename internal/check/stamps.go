@@ -80,6 +80,15 @@ func Timed(s *manifest.State, number uint32) bool {
 	return known && k.Settings.Timestamps != 0
 }
 
+// StampedEntry checks the key and the metadata of an entry of a keyspace with timestamps.
+// buffer is memory for a user's key that has zero bytes.
+func StampedEntry(stored []byte, m base.Meta, buffer []byte) error {
+	if _, _, err := decodeStamp(stored, buffer); err != nil {
+		return err
+	}
+	return checkMarks(m)
+}
+
 // LogEntry checks an entry of the log, as far as s tells what it must be.
 func LogEntry(s *manifest.State, stored []byte, m base.Meta) error {
 	if m.Kind == base.KindDeleteRange {
@@ -89,10 +98,7 @@ func LogEntry(s *manifest.State, stored []byte, m base.Meta) error {
 	if err != nil || !Timed(s, number) {
 		return err
 	}
-	if _, _, err = decodeStamp(stored, nil); err == nil {
-		err = checkMarks(m)
-	}
-	if err != nil {
+	if err = StampedEntry(stored, m, nil); err != nil {
 		return fmt.Errorf("key %.100q in the log: %w", stored, err)
 	}
 	return nil

@@ -144,11 +144,10 @@ func (c *checker) checkEntries(m *manifest.Table, r *table.Reader) error {
 	if p := r.Properties(); m.Pointers+m.Partials == 0 && p.Pointers+p.Partials == 0 {
 		return nil
 	}
-	refs := make(map[base.FileNum]uint64)
+	refs := references{bytes: make(map[base.FileNum]uint64)}
 	it := r.NewIter(table.IterOptions{Unmapped: true})
 	it.Seek(nil)
 	b := iter.Batch{Want: iter.BatchSize}
-	var walk jumps
 	for broken := 0; ; {
 		if err := it.Fill(&b); err != nil {
 			return err
@@ -164,7 +163,7 @@ func (c *checker) checkEntries(m *manifest.Table, r *table.Reader) error {
 			err := error(nil)
 			switch {
 			case e.Meta.Kind == base.KindPointer:
-				err = c.follow(&e, refs, &walk)
+				err = c.follow(&e, &refs)
 			case e.Meta.Kind.Partial():
 				c.steps, err = partial.Decode(c.steps[:0], e.Meta.Kind, e.Value)
 			}
@@ -180,20 +179,27 @@ func (c *checker) checkEntries(m *manifest.Table, r *table.Reader) error {
 			}
 		}
 	}
-	c.report.Jumps += walk.count
-	if m.Jumps != 0 && m.Jumps != walk.count {
-		c.report.mismatch(base.TableName(m.Num), "jumps between value files", walk.count, m.Jumps)
+	c.report.Jumps += refs.jumps.count
+	if m.Jumps != 0 && m.Jumps != refs.jumps.count {
+		c.report.mismatch(base.TableName(m.Num), "jumps between value files", refs.jumps.count, m.Jumps)
 	}
 	for _, want := range r.Properties().ValueFiles {
-		if got := refs[base.FileNum(want.File)]; got != want.Bytes {
+		if got := refs.bytes[base.FileNum(want.File)]; got != want.Bytes {
 			c.report.add(base.InFile(base.Corrupt(-1, fmt.Sprintf("bytes referred to in value file %d", want.File), got, want.Bytes), base.TableName(m.Num)))
 		}
-		delete(refs, base.FileNum(want.File))
+		delete(refs.bytes, base.FileNum(want.File))
 	}
-	for num, got := range refs {
+	for num, got := range refs.bytes {
 		c.report.add(base.InFile(base.Corrupt(-1, fmt.Sprintf("bytes referred to in value file %d", num), got, 0), base.TableName(m.Num)))
 	}
 	return nil
+}
+
+// references are what the pointers of a table refer to.
+type references struct {
+	bytes   map[base.FileNum]uint64 // of each value file
+	repeats values.Repeats
+	jumps   jumps
 }
 
 // jumps counts how often consecutive pointers are in different value files.
@@ -211,22 +217,23 @@ func (j *jumps) to(file base.FileNum) {
 }
 
 // follow reads the value that an entry points to.
-func (c *checker) follow(e *base.Entry, refs map[base.FileNum]uint64, walk *jumps) error {
+func (c *checker) follow(e *base.Entry, refs *references) error {
 	c.report.Pointers++
 	p, err := values.DecodePointer(e.Value)
 	if err != nil {
 		return err
 	}
-	refs[p.File] += values.RefBytes(p)
-	walk.to(p.File)
+	refs.jumps.to(p.File)
+	kept := values.RefBytes(p)
+	if refs.repeats.Next(e.Value) {
+		kept = 0
+	}
+	refs.bytes[p.File] += kept
 	f := c.files[p.File]
 	if f == nil {
 		return base.Corrupt(-1, "value file of a pointer", uint64(p.File), "a live one")
 	}
-	f.live += values.RefBytes(p)
-	if p.Version != 0 {
-		f.renewed += values.RefBytes(p)
-	}
+	f.live += kept
 	if f.damaged {
 		return nil // reported by checkValues
 	}

@@ -197,6 +197,7 @@ type walk struct {
 	open         int // how many of them are open
 	stop         func() error
 	unlooked     int
+	repeats      values.Repeats
 }
 
 // through goes through the tables of a view once.
@@ -209,6 +210,7 @@ func (w *walk) through(view *tree.View) error {
 	}
 	var all iter.Visible
 	all.Init(inputs, false, nil, nil, iter.Snapshot{At: base.SeqNumMax, AllVersions: true})
+	w.repeats = values.Repeats{}
 	waiting := w.lacking()
 	for len(waiting) > 0 || w.open > 0 {
 		ok := false
@@ -265,8 +267,9 @@ func (w *walk) note(e *base.Entry) error {
 	if err != nil {
 		return err
 	}
+	repeated := w.repeats.Next(e.Value)
 	l := w.live[p.File]
-	if l == nil || l.known {
+	if l == nil || l.known || repeated {
 		return nil
 	}
 	before := l.bytes()

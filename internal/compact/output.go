@@ -9,6 +9,7 @@ import (
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/table"
+	"github.com/stoatdb/stoat/internal/values"
 	"github.com/stoatdb/stoat/internal/work"
 )
 
@@ -30,6 +31,7 @@ type output struct {
 	jumps    uint64
 	valuesIn base.FileNum
 	points   bool
+	repeats  values.Repeats
 	splits   int  // number of splits passed
 	timed    bool // the next entry is of a keyspace with timestamps
 	within   bool // and is not the first version of a user's key
@@ -122,6 +124,9 @@ func (o *output) addPointer(e *base.Entry, ref manifest.ValueRef) error {
 		o.jumps++
 	}
 	o.valuesIn, o.points = ref.File, true
+	if o.repeats.Next(e.Value) {
+		ref.Bytes = 0
+	}
 	return o.writer.AddPointer(*e, table.ValueFileRef{File: uint64(ref.File), Bytes: ref.Bytes})
 }
 
@@ -145,7 +150,7 @@ func (o *output) create() error {
 		return err
 	}
 	o.result.Files = append(o.result.Files, o.file.Num)
-	o.jumps, o.points = 0, false
+	o.jumps, o.points, o.repeats = 0, false, values.Repeats{}
 	o.outdated.Begin()
 	opts := o.job.Writer
 	opts.Salt, opts.SparseIndex = o.file.Salt, o.job.Level == 0

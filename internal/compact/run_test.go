@@ -20,6 +20,7 @@ import (
 	"github.com/stoatdb/stoat/internal/stamp"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/testing/noise"
+	"github.com/stoatdb/stoat/internal/values"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
@@ -495,9 +496,9 @@ func TestRun_PlaceTurnsValuesIntoPointers(t *testing.T) {
 			if n++; n%3 != 0 {
 				return manifest.ValueRef{}, false, nil
 			}
-			ref := manifest.ValueRef{File: base.FileNum(1 + n%2), Bytes: uint64(len(e.Value)) + 20}
-			e.Meta.Kind, e.Value = base.KindPointer, []byte("a pointer")
-			return ref, true, nil
+			at := values.NewPointer(base.FileNum(1+n%2), int64(n)*80, 80, uint32(len(e.Value)))
+			e.Meta.Kind, e.Value = base.KindPointer, at.AppendTo(nil)
+			return manifest.ValueRef{File: at.File, Bytes: values.RefBytes(at)}, true, nil
 		},
 	})
 	if err != nil {
@@ -510,7 +511,7 @@ func TestRun_PlaceTurnsValuesIntoPointers(t *testing.T) {
 			refs += ref.Bytes
 		}
 	}
-	if n != 2999 || pointers != 999 || refs != 999*70 {
+	if n != 2999 || pointers != 999 || refs != 999*80 {
 		t.Errorf("asked for %d values; %d pointers to %d bytes", n, pointers, refs)
 	}
 	for i, e := range out.read(t, result.Tables) {

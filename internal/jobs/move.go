@@ -57,6 +57,9 @@ type mover struct {
 	// before the next look at whether to go on.
 	left, unlooked int64
 	ended          bool // what comes now stays where it is
+	// last is the pointer whose value was copied last, and copied leads to the copy. The next
+	// versions of a key may share its record: a renewal keeps it.
+	last, copied values.Pointer
 }
 
 // A moveSource copies the values of an old file. used is the number of its last
@@ -128,14 +131,27 @@ func (m *mover) place(e *base.Entry) (ref manifest.ValueRef, apart bool, err err
 	return manifest.ValueRef{File: p.File, Bytes: values.RefBytes(p)}, true, nil
 }
 
-// move copies the value that p leads to and makes e point to the copy.
+// move makes e point to a copy of the value that p leads to.
 func (m *mover) move(e *base.Entry, p values.Pointer) (ref manifest.ValueRef, err error) {
-	if err = m.look(p.Length()); err != nil {
-		return ref, err
+	if p.File != m.last.File || p.Offset != m.last.Offset {
+		if err = m.copy(e, p); err != nil {
+			return ref, err
+		}
+	}
+	to := m.copied
+	to.Version = p.Version
+	return m.out.Point(e, to), nil
+}
+
+// copy copies the value that p leads to. The copy keeps the version of the record, so
+// pointers of all versions that share it go on to lead to it.
+func (m *mover) copy(e *base.Entry, p values.Pointer) error {
+	if err := m.look(p.Length()); err != nil {
+		return err
 	}
 	var to values.Pointer
 	// Where a remap leads is read from a mapping, which may fault.
-	if err = fault.Guard(func() error {
+	if err := fault.Guard(func() error {
 		from, err := m.source(p.File)
 		if err != nil {
 			return err
@@ -144,13 +160,14 @@ func (m *mover) move(e *base.Entry, p values.Pointer) (ref manifest.ValueRef, er
 		if err != nil {
 			return err
 		}
-		to, err = from.Copy(out, values.Live{Pointer: p, Key: e.Key, Seq: e.Seq})
+		to, err = from.Copy(out, values.Live{Pointer: p, Key: e.Key, Seq: p.Of(e.Seq)})
 		return err
 	}); err != nil {
-		return ref, err
+		return err
 	}
 	m.left -= p.Length()
-	return m.out.Point(e, to), nil
+	m.last, m.copied = p, to
+	return nil
 }
 
 // leave reports whether err says that an old file cannot be read. Then what was

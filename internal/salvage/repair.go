@@ -246,6 +246,7 @@ func (r *repairer) copyTable(t *manifest.Table, d *table.Damaged, file vfs.File)
 		return table.Properties{}, err
 	}
 	lost := false
+	var repeats values.Repeats
 	it := d.NewIter(func(table.Lost) { lost = true })
 	var walk keyspace.Walk
 	for batch := it.Next(); batch != nil; batch = it.Next() {
@@ -259,7 +260,7 @@ func (r *repairer) copyTable(t *manifest.Table, d *table.Damaged, file vfs.File)
 			if err := w.SetCompression(r.rules(walk.Number(e.Key)).Compression.OfTables(t.Level)); err != nil {
 				return table.Properties{}, err
 			}
-			if err := addAsIs(w, e); err != nil {
+			if err := addAsIs(w, e, &repeats); err != nil {
 				return table.Properties{}, err
 			}
 		}
@@ -274,7 +275,7 @@ func (r *repairer) copyTable(t *manifest.Table, d *table.Damaged, file vfs.File)
 }
 
 // addAsIs adds an entry, whose value stays where it is.
-func addAsIs(w *table.Writer, e base.Entry) error {
+func addAsIs(w *table.Writer, e base.Entry, repeats *values.Repeats) error {
 	if e.Meta.Kind != base.KindPointer {
 		return w.Add(e)
 	}
@@ -282,5 +283,9 @@ func addAsIs(w *table.Writer, e base.Entry) error {
 	if err != nil {
 		return errors.Join(errNotAll, err)
 	}
-	return w.AddPointer(e, table.ValueFileRef{File: uint64(p.File), Bytes: values.RefBytes(p)})
+	ref := table.ValueFileRef{File: uint64(p.File), Bytes: values.RefBytes(p)}
+	if repeats.Next(e.Value) {
+		ref.Bytes = 0
+	}
+	return w.AddPointer(e, ref)
 }

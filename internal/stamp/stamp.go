@@ -77,6 +77,13 @@ func Of(encoded []byte) (at uint64, ok bool) {
 	return at, true
 }
 
+// Ended reports whether the end of a user's key precedes the timestamp of an encoded key. It
+// does not check the rest of the key.
+func Ended(encoded []byte) bool {
+	n := len(encoded) - Overhead
+	return n >= 0 && encoded[n] == zero && encoded[n+1] == endMark
+}
+
 // KeyOf returns what all versions of the user's key begin with, as AppendKey makes it.
 // The result is a slice of encoded, which is an encoded key.
 func KeyOf(encoded []byte) []byte { return encoded[:max(0, len(encoded)-Size)] }
@@ -102,10 +109,10 @@ func Beginning(encoded []byte) (key []byte) {
 // byte. Otherwise Decode writes it to buf, from the start, and returns a slice of that.
 // ok is false if encoded is no encoded key.
 func Decode(encoded, buf []byte) (key []byte, at uint64, ok bool) {
-	n := len(encoded) - Overhead
-	if n < 0 || encoded[n] != zero || encoded[n+1] != endMark {
+	if !Ended(encoded) {
 		return nil, 0, false
 	}
+	n := len(encoded) - Overhead
 	at, _ = Of(encoded)
 	escaped := encoded[:n:n]
 	if bytes.IndexByte(escaped, zero) < 0 {

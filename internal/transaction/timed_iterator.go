@@ -2,6 +2,7 @@ package transaction
 
 import (
 	"bytes"
+	"fmt"
 	"iter"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -169,6 +170,8 @@ func (c *timedCore) find() bool {
 		switch {
 		case e == nil:
 			return false
+		case !stamp.Ended(e.Key[min(int(c.t.tx.skip(e.Key)), len(e.Key)):]):
+			c.err = base.Corrupt(-1, "key with a timestamp", fmt.Sprintf("%.40x", e.Key), "an encoded key")
 		case c.all:
 			c.valid = c.includes(e)
 			if !c.valid {

@@ -78,6 +78,20 @@ const (
 // of the record.
 func RefBytes(p Pointer) uint64 { return uint64(p.Length()) }
 
+// Repeats finds pointers of a table to records that are counted already. Several versions of
+// a key may share a record, because a renewal keeps it. Their pointers follow each other, and
+// the record counts once. The zero value has met no pointer.
+type Repeats struct{ last [PointerSize]byte }
+
+// Next reports whether the next pointer, which is encoded, leads to the record of the one
+// before it.
+func (r *Repeats) Next(pointer []byte) bool {
+	at := [PointerSize]byte(pointer)
+	repeated := at == r.last
+	r.last = at
+	return repeated
+}
+
 // AppendTo appends the encoding of p to dst.
 func (p Pointer) AppendTo(dst []byte) []byte {
 	invariant.Check(p.File <= math.MaxUint32, "a pointer holds the number of its file: %d", p.File)

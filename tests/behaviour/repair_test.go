@@ -30,7 +30,24 @@ func allOf(t *testing.T, disk *memfs.FS) (all []model.Item) {
 
 func TestRepair_RebuildsATableOrSaysWhatIsWrongWithIt(t *testing.T) {
 	t.Parallel()
-	intact := testkit.NewSampleDisk(t)
+	checkRepairs(t, testkit.NewSampleDisk(t))
+}
+
+func TestRepair_RebuildsATableWithVersionsThatShareAValue(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.NumVersions = 3 })
+	testkit.SetKeys(t, db, 0, 100, 5000, 1)
+	testkit.Must(t, db.Collect(t.Context())) // flushes
+	renewKeys(t, db, 50, 2)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.Must(t, db.Close())
+	checkRepairs(t, disk)
+}
+
+// checkRepairs damages a table at many places, and demands that a repair finds that.
+func checkRepairs(t *testing.T, intact *memfs.FS) {
+	t.Helper()
 	want := allOf(t, intact)
 	names, err := intact.List(testkit.Dir)
 	testkit.Must(t, err)

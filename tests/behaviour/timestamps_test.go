@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/faultfs"
@@ -36,6 +37,41 @@ func timed(t *testing.T, db *stoat.DB) *stoat.Keyspace {
 	ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsChecked})
 	testkit.Must(t, err)
 	return ks
+}
+
+// An edited manifest gives timestamps to a keyspace whose keys have none.
+func TestTimedIterator_ReportsStoredKeysWithoutATimestamp(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	ks, err := db.Keyspace("timed", nil)
+	testkit.Must(t, err)
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+		for i := range 20 {
+			if err := tx.In(ks).Set([]byte{'a' + byte(i)}, []byte("x")); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	testkit.Must(t, db.Close())
+	editManifest(t, disk, manifest.Edit{PutKeyspaces: []*manifest.Keyspace{
+		{Number: 1, Name: "timed", Settings: manifest.Settings{Timestamps: manifest.TimestampsChecked}}}})
+	db = testkit.OpenOn(t, disk, nil)
+	ks = timed(t, db)
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
+		for _, o := range []stoat.IterOptions{{}, {Reverse: true}, {AllVersions: true}} {
+			it := tx.In(ks).At(1).Iterator(o)
+			for range 20 {
+				if it.Next() {
+					t.Errorf("%+v shows %q", o, it.Key())
+				}
+			}
+			testkit.WantError(t, fmt.Sprintf("%+v", o), it.Close(), stoat.ErrCorrupt)
+		}
+		return nil
+	}))
+	testkit.Must(t, db.Close())
 }
 
 // put commits versions of the form "key at value"; an empty value deletes.
