@@ -51,6 +51,7 @@ func open(dir string, opts Options, extra engine.Options) (*DB, error) {
 	o.Executor, o.Upgrade, o.Report = extra.Executor, extra.Upgrade, d.reports.emit
 	o.Screen = d.opts.screen(o.Report)
 	if err := d.engine.Open(o); err != nil {
+		d.reports.queue.End()
 		return nil, fmt.Errorf("open %s: %w", dir, err)
 	}
 	return d, nil

@@ -170,7 +170,8 @@ type Options struct {
 	// goroutine of the database that holds no lock. A slow callback or logger delays
 	// later events. While 4,096 events wait, further ones are lost; Stats.EventsDropped
 	// counts them. The callback may use the database. It must not close the
-	// database: Close waits for the last event. No event follows Close.
+	// database: Close waits for the last event, and so does an Open that fails. No event
+	// follows Close, or such an Open.
 	Events func(Event)
 
 	// Logger receives each event as a record, most of them at slog.LevelDebug. Default: no

@@ -48,7 +48,7 @@ func TestDir_AFailedSyncOfANameRemovesOnlyANewObject(t *testing.T) {
 	if err := put(t.Context(), s, "claims/a", "old"); err != nil {
 		t.Fatal(err)
 	}
-	fault := disk.Add(faultfs.Rule{Op: vfs.OpSyncDir, Err: vfs.ErrIO, Forever: true})
+	fault := disk.Add(faultfs.Rule{Op: vfs.OpSyncDir, Path: "/store/?*", Err: vfs.ErrIO, Forever: true})
 	for _, name := range []string{"claims/a", "claims/b"} {
 		if err := put(t.Context(), s, name, "new"); !errors.Is(err, vfs.ErrIO) {
 			t.Errorf("Put of %s returns %v", name, err)

@@ -247,7 +247,7 @@ func (r *restore) renew(ctx context.Context) error {
 
 // rename gives the database its name, durably, and makes its lock file.
 func (r *restore) rename() error {
-	if err := newdir.Publish(r.fs, r.temp, r.dir); err != nil {
+	if _, err := newdir.Publish(r.fs, r.temp, r.dir); err != nil {
 		return err
 	}
 	_ = newdir.AddLock(r.fs, r.dir, lockName) // the next writer makes it

@@ -73,7 +73,8 @@ func (osFS) Remove(name string) error {
 }
 
 // MkdirAll creates one level at a time and syncs its parent before the next level. It
-// also syncs the parent of the deepest level that existed.
+// also syncs the parent of the deepest level that existed. It removes a new level whose sync
+// fails: the next sync may succeed without making the name durable.
 func (f osFS) MkdirAll(dir string) error {
 	dir = filepath.Clean(dir)
 	var missing []string
@@ -96,11 +97,16 @@ func (f osFS) MkdirAll(dir string) error {
 	if err := f.SyncDir(filepath.Dir(at)); err != nil && !errors.Is(err, ErrPermission) {
 		return err
 	}
-	for _, made := range slices.Backward(missing) {
-		if err := os.Mkdir(made, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
-			return WrapError(OpMkdir, made, causeOf(err))
+	for _, level := range slices.Backward(missing) {
+		err := os.Mkdir(level, dirMode)
+		made := err == nil
+		if !made && !errors.Is(err, fs.ErrExist) {
+			return WrapError(OpMkdir, level, causeOf(err))
 		}
-		if err := f.SyncDir(filepath.Dir(made)); err != nil {
+		if err := f.SyncDir(filepath.Dir(level)); err != nil {
+			if made {
+				_ = os.Remove(level) // fails if another process uses it
+			}
 			return err
 		}
 	}

@@ -15,6 +15,9 @@ import (
 // MkdirAll creates one level at a time and syncs its parent before the next level. It
 // also syncs the parent of the deepest level that existed: the process that created
 // that level may have died before its own sync.
+//
+// After a failed sync, the next one may succeed without making the name durable. So
+// MkdirAll removes the level whose sync fails, and the next MkdirAll enters it anew.
 func (osFS) MkdirAll(dir string) error {
 	dir = filepath.Clean(dir)
 	missing, err := missingDirs(dir)
@@ -29,10 +32,14 @@ func (osFS) MkdirAll(dir string) error {
 		return WrapError(OpMkdir, deepest, err)
 	}
 	for i := len(missing) - 1; i >= 0; i-- {
-		if err := makeDir(missing[i]); err != nil {
-			return WrapError(OpMkdir, missing[i], err)
+		made, err := makeDir(missing[i])
+		if err == nil {
+			err = syncDir(filepath.Dir(missing[i]))
 		}
-		if err := syncDir(filepath.Dir(missing[i])); err != nil {
+		if err != nil {
+			if made {
+				_ = retryEINTR(func() error { return unix.Rmdir(missing[i]) }) // fails if another process uses it
+			}
 			return WrapError(OpMkdir, missing[i], err)
 		}
 	}
@@ -71,24 +78,25 @@ func syncExistingParent(dir string) error {
 }
 
 // makeDir creates one directory with mode dirMode, whatever the umask. It succeeds if
-// another process created the directory first.
-func makeDir(dir string) error {
-	err := retryEINTR(func() error { return unix.Mkdir(dir, dirMode) })
+// another process created the directory first; then made is false.
+func makeDir(dir string) (made bool, err error) {
+	err = retryEINTR(func() error { return unix.Mkdir(dir, dirMode) })
 	if err != nil && err != unix.EEXIST {
-		return err
+		return false, err
 	}
+	made = err == nil
 	var st unix.Stat_t
 	if err := retryEINTR(func() error { return unix.Lstat(dir, &st) }); err != nil {
-		return err
+		return made, err
 	}
 	if uint32(st.Mode)&unix.S_IFMT != unix.S_IFDIR {
-		return errNotDir
+		return made, errNotDir
 	}
-	if err == nil && uint32(st.Mode)&0o777 != dirMode {
+	if made && uint32(st.Mode)&0o777 != dirMode {
 		// Chmod takes the name because a directory without permissions cannot be opened.
-		return retryEINTR(func() error { return unix.Chmod(dir, dirMode) })
+		return made, retryEINTR(func() error { return unix.Chmod(dir, dirMode) })
 	}
-	return nil
+	return made, nil
 }
 
 // A lock is a pair of advisory locks (flock), one on a file and one on its directory.

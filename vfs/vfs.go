@@ -48,7 +48,8 @@ type FS interface {
 	List(dir string) ([]string, error)
 
 	// MkdirAll creates a directory and its missing parents. Only their owner may
-	// access them. It syncs the parent of each directory that it creates.
+	// access them. It syncs the parent of each directory that it creates. It removes
+	// the directory again if that sync fails.
 	MkdirAll(dir string) error
 
 	// SyncDir makes the names in a directory durable.

@@ -353,10 +353,11 @@ func (r *restore) rename() error {
 	if err := r.closeJournal(); err != nil {
 		return err
 	}
-	if err := newdir.Publish(fs, r.temp, dir); err != nil {
+	if _, err := newdir.Publish(fs, r.temp, dir); err != nil {
 		return err
 	}
-	// The database is whole without the lock file and with the journal.
+	// The database is whole without the lock file and with the journal. The next writer makes
+	// the one and removes the other.
 	_ = fs.Remove(fs.Join(dir, JournalName))
 	_ = newdir.AddLock(fs, dir, r.o.LockName)
 	return nil

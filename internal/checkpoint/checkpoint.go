@@ -96,8 +96,7 @@ type checkpoint struct {
 }
 
 func (c *checkpoint) make() error {
-	fs := c.fs
-	if err := newdir.Free(fs, c.dir); err != nil {
+	if err := newdir.Free(c.fs, c.dir); err != nil {
 		return err
 	}
 	var err error
@@ -113,18 +112,14 @@ func (c *checkpoint) make() error {
 	if err = c.empty(); err != nil {
 		return err
 	}
+	doubt := false
 	if err = c.fill(); err == nil {
-		err = c.rename()
+		doubt, err = newdir.Publish(c.fs, c.temp, c.dir)
 	}
 	if err != nil {
-		// The next checkpoint removes what this cannot.
-		_ = c.remove()
-		return err
-	}
-	if err := fs.SyncDir(fs.Dir(c.dir)); err != nil {
-		// It is unknown which name a crash would leave. Under each of them the copy
-		// must be whole, so nothing in it is removed now.
-		_ = fs.Rename(c.dir, c.temp)
+		if !doubt { // the next checkpoint removes what this cannot
+			_ = c.remove()
+		}
 		return err
 	}
 	c.makeLock()
@@ -139,14 +134,6 @@ func (c *checkpoint) claim() (io.Closer, error) {
 		return nil, err
 	}
 	return newdir.Lock(c.fs, c.temp)
-}
-
-// rename gives the copy its name, if that is still free.
-func (c *checkpoint) rename() error {
-	if err := newdir.Free(c.fs, c.dir); err != nil {
-		return err
-	}
-	return c.fs.Rename(c.temp, c.dir)
 }
 
 // makeLock creates the lock file of the copy. It comes last, because empty takes a

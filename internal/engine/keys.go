@@ -26,8 +26,8 @@ func (o *Options) keyOptions() seal.Options {
 
 // openKeys loads the keys of an encrypted database, or makes those of a new one. It
 // returns nil keys without encryption. The file system that it returns encrypts tables
-// and value files.
-func openKeys(o seal.Options, memoryBudget int64) (vfs.FS, *seal.Keys, error) {
+// and value files. refuse returns why Open will refuse a state of the manifest; it may be nil.
+func openKeys(o seal.Options, memoryBudget int64, refuse func(*manifest.State) error) (vfs.FS, *seal.Keys, error) {
 	if o.ReadOnly {
 		// A writer makes the keys before the manifest, perhaps at this moment. A reader that
 		// finds the manifest first finds the keys as well.
@@ -36,6 +36,9 @@ func openKeys(o seal.Options, memoryBudget int64) (vfs.FS, *seal.Keys, error) {
 		}
 	}
 	encrypted, err := seal.Exist(o.FS, o.Dir)
+	if encrypted && !o.ReadOnly {
+		encrypted, err = dropUnused(o.FS, o.Dir)
+	}
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -47,10 +50,11 @@ func openKeys(o seal.Options, memoryBudget int64) (vfs.FS, *seal.Keys, error) {
 	var keys *seal.Keys
 	// An Open that is refused, such as by a later format, leaves the master key alone.
 	o.Refuse = func(k *seal.Keys) error {
-		if err := manifest.Readable(o.FS, o.Dir, k); !errors.Is(err, vfs.ErrNotExist) {
+		state, err := manifest.Readable(o.FS, o.Dir, k)
+		if err != nil || refuse == nil {
 			return err
 		}
-		return nil // of a new database
+		return refuse(&state)
 	}
 	if encrypted {
 		keys, err = seal.Load(context.Background(), o)
@@ -62,6 +66,16 @@ func openKeys(o seal.Options, memoryBudget int64) (vfs.FS, *seal.Keys, error) {
 	}
 	keys.Memory.SetLimit(memoryBudget / 2) // the governor soon knows better
 	return keys.FS(o.FS), keys, nil
+}
+
+// dropUnused removes KEYS if there is no database: an Open has failed after it made KEYS and
+// before it wrote the first manifest. It reports whether KEYS stays. A directory without a
+// manifest that has tables, value files or a log is a damaged database, and keeps KEYS.
+func dropUnused(fs vfs.FS, dir string) (stays bool, err error) {
+	if err := manifest.Exists(fs, dir); !errors.Is(err, vfs.ErrNotExist) {
+		return true, nil // an error of Exists comes back from Load
+	}
+	return false, seal.Discard(fs, dir)
 }
 
 // createKeys makes the keys of a new database. It refuses a database that exists without
@@ -76,17 +90,13 @@ func createKeys(o seal.Options) (*seal.Keys, error) {
 	case exists:
 		return nil, fmt.Errorf("%w: leave Options.Keys nil", ErrNotEncrypted)
 	}
-	// The process that created the directory may have died before it was durable.
-	if err := o.FS.MkdirAll(o.Dir); err != nil {
-		return nil, err
-	}
 	return seal.Create(context.Background(), o)
 }
 
 // PrepareKeys returns the file system for a new database of these options, and what
 // seals its manifest, nil without encryption.
 func PrepareKeys(o Options) (vfs.FS, record.Sealer, error) {
-	fs, keys, err := openKeys(o.keyOptions(), o.MemoryBudget)
+	fs, keys, err := openKeys(o.keyOptions(), o.MemoryBudget, nil)
 	return fs, sealer(keys), err
 }
 

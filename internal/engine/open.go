@@ -5,8 +5,10 @@ import (
 	"errors"
 	"math/rand/v2"
 
+	"github.com/stoatdb/stoat/internal/backup"
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/newdir"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -23,19 +25,21 @@ const LockName = "LOCK"
 //  5. It replays the log into memtables.
 //  6. It starts a new log if the end of the old log may not be durable. The new log
 //     begins with a copy of that end. Otherwise the first commit starts the new log.
-//  7. It stores settings that the options change.
-//  8. It starts the workers.
+//  7. It stores settings that the options change. Nothing before this goes by new settings.
+//  8. It flushes the memtables if many short runs have left their logs.
+//  9. It starts the workers.
 //
-// So reading a database changes nothing on the disk except the time in the manifest.
-// When the database is idle, jobs do what the last opening left to do.
+// So reading a database after Close changes nothing on the disk except the time in the
+// manifest, unless the options differ from what is stored. When the database is idle, jobs
+// do what the last opening left to do.
 //
 // On a full disk, Open leaves step 6 to the first commit too. The caller can then
 // read, and write as soon as the disk has space. With MustExist, step 1 first looks for
 // a manifest, and step 2 writes none.
 //
 // A read-only Open looks for a manifest before step 2, and creates and changes nothing in
-// steps 1, 2 and 7. It leaves out steps 4 and 6, and starts only the governor. A follower
-// also takes no lock. In step 5 it reads what the writer has written, and step 8 starts the
+// steps 1 and 2. It leaves out steps 4 and 6 to 8, and starts only the governor. A follower
+// also takes no lock. In step 5 it reads what the writer has written, and step 9 starts the
 // goroutine that goes on with that.
 func (e *Engine) Open(o Options) (err error) {
 	e.o, e.raw = o, o.FS
@@ -56,7 +60,7 @@ func (e *Engine) Open(o Options) (err error) {
 			e.abandon()
 		}
 	}()
-	if e.o.FS, e.Keys, err = openKeys(o.keyOptions(), o.MemoryBudget); err != nil {
+	if e.o.FS, e.Keys, err = openKeys(o.keyOptions(), o.MemoryBudget, o.checkSettings); err != nil {
 		return err
 	}
 	state, err := load()
@@ -72,6 +76,7 @@ func (e *Engine) Open(o Options) (err error) {
 		if err = e.Store.RemoveOrphans(); err != nil {
 			return err
 		}
+		e.removeJournal()
 	}
 	if err = e.recoverLog(&state); err != nil {
 		return err
@@ -83,10 +88,10 @@ func (e *Engine) Open(o Options) (err error) {
 		if err = e.Commits.Prove(); err != nil {
 			return err
 		}
+		if err = e.storeSettings(state.Keyspaces[0], changed); err != nil {
+			return err
+		}
 		e.Jobs.FirstFlush()
-	}
-	if err = e.storeSettings(state.Keyspaces[0], changed); err != nil {
-		return err
 	}
 	e.startWorkers()
 	opened = true
@@ -96,6 +101,9 @@ func (e *Engine) Open(o Options) (err error) {
 // abandon releases what a failed Open has acquired. It drops its own errors: the
 // error that stopped Open is the one to report.
 func (e *Engine) abandon() {
+	if e.Keys != nil {
+		e.Keys.End()
+	}
 	if e.Store != nil {
 		e.Group.End()
 		if l := e.Commits.Log(); l != nil {
@@ -112,15 +120,20 @@ func (e *Engine) abandon() {
 	_ = e.lock.Close()
 }
 
+// removeJournal removes the journal of a restore that was killed when the database was
+// complete. It may hold keys of the user. If it stays, the next Open tries again.
+func (e *Engine) removeJournal() {
+	name := e.raw.Join(e.o.Dir, backup.JournalName)
+	if _, err := e.raw.Stat(name); err == nil {
+		_ = e.raw.Remove(name)
+	}
+}
+
 // loadManifest loads the manifest, or writes the first one of a new database.
 func (e *Engine) loadManifest() (state manifest.State, err error) {
 	fs, dir := e.o.FS, e.o.Dir
 	e.Manifest, state, err = manifest.Load(fs, dir, false, rand.Uint64, sealer(e.Keys))
 	if !errors.Is(err, vfs.ErrNotExist) || e.o.MustExist {
-		return state, err
-	}
-	// The process that created the directory may have died before it was durable.
-	if err := fs.MkdirAll(dir); err != nil {
 		return state, err
 	}
 	state = manifest.State{FormatVersion: manifest.FormatVersion, HashSeed: rand.Uint64(),
@@ -152,14 +165,7 @@ func (e *Engine) lockToWrite() (err error) {
 			return err
 		}
 	}
-	name := fs.Join(dir, LockName)
-	e.lock, err = fs.Lock(name)
-	if errors.Is(err, vfs.ErrNotExist) {
-		if err := fs.MkdirAll(dir); err != nil {
-			return err
-		}
-		e.lock, err = fs.Lock(name)
-	}
+	e.lock, err = newdir.LockDatabase(fs, dir, LockName)
 	return err
 }
 

@@ -21,26 +21,17 @@ type Upgraded struct {
 // the options demand. It returns the default keyspace as it must be stored, or nil if
 // it is stored so. A read-only Open changes nothing.
 func (e *Engine) chooseSettings(s *manifest.State) (change *manifest.Keyspace, err error) {
-	keyspaces := append([]*manifest.Keyspace(nil), s.Keyspaces...)
-	next := *keyspaces[0]
-	if !e.o.ReadOnly {
-		given := e.o.Settings
-		if mutant.On(mutant.ForgetSettings) {
-			given = given.WithDefaults()
-		}
-		given.Store(&next.Settings)
+	next, err := e.o.demand(s)
+	if err != nil {
+		return nil, err
 	}
-	r := settings.Resolve(&next.Settings)
+	keyspaces := append([]*manifest.Keyspace(nil), s.Keyspaces...)
 	if e.o.Upgrade {
 		e.Upgraded.Was = *s
 		before := next.Settings
+		r := settings.Resolve(&before)
 		r.Given().Store(&next.Settings)
 		e.Upgraded.StoredSettings = next.Settings != before
-	}
-	if r.LargeValueThreshold < r.ValueThreshold {
-		return nil, base.Invalid("Options.ValueThreshold is %d and Options.LargeValueThreshold is %d; "+
-			"with the stored settings, values would be large from %d bytes, and lie apart from %d bytes",
-			e.o.Settings.ValueThreshold, e.o.Settings.LargeValueThreshold, r.LargeValueThreshold, r.ValueThreshold)
 	}
 	if next != *keyspaces[0] {
 		change = &next
@@ -48,6 +39,31 @@ func (e *Engine) chooseSettings(s *manifest.State) (change *manifest.Keyspace, e
 	keyspaces[0] = &next
 	e.Settings.Set(keyspaces)
 	return change, nil
+}
+
+// demand returns the default keyspace as the options demand it. It fails if they contradict
+// what is stored.
+func (o *Options) demand(s *manifest.State) (next manifest.Keyspace, err error) {
+	next = *s.Keyspaces[0]
+	if !o.ReadOnly {
+		given := o.Settings
+		if mutant.On(mutant.ForgetSettings) {
+			given = given.WithDefaults()
+		}
+		given.Store(&next.Settings)
+	}
+	if r := settings.Resolve(&next.Settings); r.LargeValueThreshold < r.ValueThreshold {
+		return next, base.Invalid("Options.ValueThreshold is %d and Options.LargeValueThreshold is %d; "+
+			"with the stored settings, values would be large from %d bytes, and lie apart from %d bytes",
+			o.Settings.ValueThreshold, o.Settings.LargeValueThreshold, r.LargeValueThreshold, r.ValueThreshold)
+	}
+	return next, nil
+}
+
+// checkSettings returns the error of demand.
+func (o *Options) checkSettings(s *manifest.State) error {
+	_, err := o.demand(s)
+	return err
 }
 
 // storeSettings stores the default keyspace, which chooseSettings has changed. old is

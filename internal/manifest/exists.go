@@ -15,12 +15,12 @@ func Exists(fs vfs.FS, dir string) error {
 	return err
 }
 
-// Readable returns nil if Load can read the manifest, and otherwise the error of Load. It
-// changes nothing.
-func Readable(fs vfs.FS, dir string, seal record.Sealer) error {
-	s, _, err := Load(fs, dir, true, nil, seal)
+// Readable returns the state if Load can read the manifest, and otherwise the error of Load.
+// It changes nothing.
+func Readable(fs vfs.FS, dir string, seal record.Sealer) (State, error) {
+	s, state, err := Load(fs, dir, true, nil, seal)
 	if err != nil {
-		return err
+		return state, err
 	}
-	return s.Close()
+	return state, s.Close()
 }

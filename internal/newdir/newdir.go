@@ -52,7 +52,8 @@ func Claim(fs vfs.FS, temp, dir string) (io.Closer, error) {
 
 // AddLock creates the lock file of the database in dir, by which its readers keep a writer
 // out. It also shows that the directory has a database, and not an unfinished copy of one.
-// So it comes when the directory has its name. The database is whole without it.
+// So it comes when the directory has its name durably: LockDatabase relies on that. The
+// database is whole without it.
 func AddLock(fs vfs.FS, dir, name string) error {
 	f, err := fs.Create(fs.Join(dir, name), vfs.CatLock)
 	if err == nil {
@@ -61,17 +62,35 @@ func AddLock(fs vfs.FS, dir, name string) error {
 	return errors.Join(err, fs.SyncDir(dir))
 }
 
+// LockDatabase takes the lock of the database in dir, whose lock file is called name. It
+// creates the directory and the file if they do not exist.
+//
+// The process that made dir, or gave it its name, may have died before that name was durable.
+// Then dir has no lock file, which comes later. So MkdirAll makes the name durable, also if
+// dir exists.
+func LockDatabase(fs vfs.FS, dir, name string) (io.Closer, error) {
+	path := fs.Join(dir, name)
+	if _, err := fs.Stat(path); errors.Is(err, vfs.ErrNotExist) {
+		if err := fs.MkdirAll(dir); err != nil {
+			return nil, err
+		}
+	}
+	return fs.Lock(path)
+}
+
 // Publish gives temp the name dir, durably. The database in temp must be whole and synced.
-func Publish(fs vfs.FS, temp, dir string) error {
+// If Publish fails in doubt, a crash may leave either name. Then the caller must not remove
+// what temp has.
+func Publish(fs vfs.FS, temp, dir string) (doubt bool, err error) {
 	if err := Free(fs, dir); err != nil {
-		return err
+		return false, err
 	}
 	if err := fs.Rename(temp, dir); err != nil {
-		return err
+		return false, err
 	}
 	if err := fs.SyncDir(fs.Dir(dir)); err != nil {
-		// It is unknown which name a crash would leave. The database is whole under each.
-		return errors.Join(err, fs.Rename(dir, temp))
+		// The next sync may succeed without making the name durable, so it must go.
+		return true, errors.Join(err, fs.Rename(dir, temp))
 	}
-	return nil
+	return false, nil
 }

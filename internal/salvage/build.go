@@ -35,18 +35,15 @@ func (s *salvager) build(ctx context.Context) error {
 	if err := s.empty(); err != nil {
 		return err
 	}
+	doubt := false
 	if err = s.fill(ctx); err == nil {
-		if err = newdir.Free(fs, dir); err == nil {
-			err = fs.Rename(s.to.dir, dir)
-		}
+		doubt, err = newdir.Publish(fs, s.to.dir, dir)
 	}
 	if err != nil {
-		// The next run removes what this cannot.
-		_ = s.empty()
-		_ = fs.Remove(s.to.dir)
-		return err
-	}
-	if err := fs.SyncDir(fs.Dir(dir)); err != nil {
+		if !doubt { // the next run removes what this cannot
+			_ = s.empty()
+			_ = fs.Remove(s.to.dir)
+		}
 		return err
 	}
 	_ = newdir.AddLock(fs, dir, s.o.LockName) // the next writer makes it

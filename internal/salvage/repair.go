@@ -10,6 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/newdir"
 	"github.com/stoatdb/stoat/internal/seal"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/values"
@@ -46,7 +47,10 @@ type repairer struct {
 // It needs a whole manifest, whole data keys, and the database for itself.
 func RepairTables(ctx context.Context, o Options) (done []Repair, err error) {
 	r := &repairer{salvager: salvager{o: &o, fs: o.FS}}
-	lock, err := o.FS.Lock(o.FS.Join(o.From, o.LockName))
+	if _, err := o.FS.Stat(o.From); err != nil {
+		return nil, err
+	}
+	lock, err := newdir.LockDatabase(o.FS, o.From, o.LockName)
 	if err != nil {
 		return nil, err
 	}

@@ -146,8 +146,6 @@ func TestRun_AFailedCallLosesNothingInSilence(t *testing.T) {
 		_, op := fs.Failed()
 		_, missing := disk.Stat(to)
 		switch complete := report.Entries == full.Entries && report.Values == full.Values; {
-		case err != nil && op.Kind == vfs.OpSyncDir && missing == nil:
-			// The name may not be durable. The database under it is whole.
 		case err != nil:
 			if failed++; !errors.Is(missing, vfs.ErrNotExist) {
 				t.Fatalf("%v failed, and the new directory exists: %v", op, err)
@@ -159,4 +157,27 @@ func TestRun_AFailedCallLosesNothingInSilence(t *testing.T) {
 	if failed == 0 {
 		t.Error("no call failed")
 	}
+}
+
+// The system may take a name for durable whose sync has failed.
+func TestRun_AfterAFailedSyncOfItsNameTheNewDirectoryIsMadeAnew(t *testing.T) {
+	t.Parallel()
+	disk := testkit.NewSampleDisk(t)
+	fs := faultfs.New(disk)
+	run := func() error {
+		_, err := salvage.Run(t.Context(), optionsFor(fs, rand.New(rand.NewPCG(1, 1))))
+		return err
+	}
+	fs.Observe(func(op vfs.Op) {
+		if op.Kind == vfs.OpRename && op.NewPath == to {
+			fs.Add(faultfs.Rule{Op: vfs.OpSyncDir, Sync: vfs.SyncDropped})
+		}
+	})
+	testkit.WantError(t, "a run that cannot sync the name", run(), vfs.ErrIO)
+	_, err := disk.Stat(to)
+	testkit.WantError(t, "the new directory", err, vfs.ErrNotExist)
+	fs.Observe(nil)
+	testkit.Must(t, run())
+	_, err = disk.Crash(memfs.KeepNone, nil).Stat(to)
+	testkit.Must(t, err)
 }

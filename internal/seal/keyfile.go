@@ -116,7 +116,7 @@ func decodeKeyFile(b []byte) (f keyFile, sealed, data []byte, err error) {
 	}
 	n, count := le.Uint32(b[12:]), le.Uint32(b[48:])
 	want := uint64(keysHeader) + uint64(n) + keySize*uint64(count) + tagSize + 8
-	if n < 1 || n > idMax || count < 1 || le.Uint32(b[52:]) != 0 || want != uint64(len(b)) {
+	if n < 1 || n > idMax || count < 1 || count > keysMax || le.Uint32(b[52:]) != 0 || want != uint64(len(b)) {
 		return f, nil, nil, base.Corrupt(12, "lengths in the key file", fmt.Sprintf("%d, %d keys", n, count), fmt.Sprintf("those of %d bytes", len(b)))
 	}
 	copy(f.salt[:], b[16:])

@@ -10,6 +10,7 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -63,6 +64,9 @@ type Keys struct {
 	// none. A follower may nevertheless have read it. So the next KEYS has it, too. Guarded by
 	// changing.
 	unsure dataKey
+	// unsettled is the KEYS that Load has read, while a power cut may bring back an older
+	// one: the disk was full when settle wrote it again. It is nil otherwise.
+	unsettled atomic.Pointer[[]byte]
 	// full reports once that KEYS is full.
 	full sync.Once
 	// askAgain is when newest asks the provider again. Guarded by changing.
@@ -83,6 +87,16 @@ func Exist(fs vfs.FS, dir string) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// Discard durably removes the keys of a database that was never made.
+func Discard(fs vfs.FS, dir string) error {
+	for _, name := range []string{KeysName, TempName} {
+		if err := fs.Remove(fs.Join(dir, name)); err != nil && !errors.Is(err, vfs.ErrNotExist) {
+			return err
+		}
+	}
+	return fs.SyncDir(dir)
 }
 
 func newKeys(o Options) *Keys {
@@ -321,7 +335,7 @@ func (k *Keys) replace(f keyFile, master []byte) error {
 //
 // A sync of the name is enough, unless an earlier one failed, after which later ones may
 // skip the name. Then there is a file TempName, and settle writes KEYS again. On a full
-// disk, the sync must do.
+// disk, KEYS stays unsettled.
 func (k *Keys) settle(b []byte) error {
 	_, err := k.o.FS.Stat(k.path(TempName))
 	if errors.Is(err, vfs.ErrNotExist) {
@@ -331,14 +345,30 @@ func (k *Keys) settle(b []byte) error {
 		return err
 	}
 	if err = k.write(b); errors.Is(err, vfs.ErrNoSpace) {
+		k.unsettled.Store(&b)
 		return k.o.FS.SyncDir(k.o.Dir)
 	}
 	return err
 }
 
+// settled reports whether KEYS has its data keys after a power cut. While it is unsettled,
+// settled tries to write it again.
+func (k *Keys) settled() bool {
+	if k.unsettled.Load() == nil {
+		return true
+	}
+	if !k.changing.TryLock() {
+		return false
+	}
+	defer k.changing.Unlock()
+	b := k.unsettled.Load()
+	return b == nil || k.write(*b) == nil
+}
+
 // write durably replaces KEYS. The caller holds changing, or is the only user.
 func (k *Keys) write(b []byte) error {
 	fs := k.o.FS
+	// After a power cut it may be another name of KEYS, so it must not be overwritten.
 	if err := fs.Remove(k.path(TempName)); err != nil && !errors.Is(err, vfs.ErrNotExist) {
 		return err
 	}
@@ -370,6 +400,7 @@ func (k *Keys) syncName() error {
 		return err
 	}
 	k.certain = true
+	k.unsettled.Store(nil)
 	return nil
 }
 
@@ -428,6 +459,9 @@ func (k *Keys) CopyTo(dir string) error {
 // fails, the newest is good enough, and the next file tries again.
 func (k *Keys) newest() dataKey {
 	f := k.now()
+	if !k.settled() {
+		return f.keys[0] // each KEYS of the database has it
+	}
 	last := f.keys[len(f.keys)-1]
 	age := k.o.Clock.Now().UnixMilli() - last.made
 	age = max(age, -age) // the clock was wrong when a key from the future was made

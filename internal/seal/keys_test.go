@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -210,6 +212,42 @@ func TestKeys_LoadOnAFullDisk(t *testing.T) {
 				must(t, err)
 			}
 		})
+	}
+}
+
+// A sync of the name of KEYS has failed, and the disk is full when the next process opens the
+// database. The process after that finds space.
+func TestKeys_ADataKeyIsDurableBeforeAFileHasItAlsoAfterAFullDisk(t *testing.T) {
+	t.Parallel()
+	for _, op := range []vfs.OpKind{vfs.OpCreate, vfs.OpWrite} {
+		disk, keys := withOldKey(t)
+		leaves["failed sync"](t, disk, keys, func() { _ = keys.newest() })
+		full := faultfs.New(disk)
+		full.Add(faultfs.Rule{Op: op, Category: vfs.CatKeys, Err: vfs.ErrNoSpace, Forever: true})
+		keys, err := Load(t.Context(), options(full))
+		must(t, err)
+		seal := func(when string, disk *memfs.FS, want uint32) {
+			t.Helper()
+			ref, _, err := keys.NewFile("file")
+			must(t, err)
+			if ref.ID != want {
+				t.Errorf("%v, %s: the file has data key %d, want %d", op, when, ref.ID, want)
+			}
+			after, err := Load(t.Context(), options(disk.Crash(memfs.KeepNone, nil)))
+			must(t, err)
+			if _, err := after.OpenFile(ref, "file"); err != nil {
+				t.Errorf("%v, %s: after a power cut: %v", op, when, err)
+			}
+		}
+		seal("on the full disk", disk, 1)
+		killed := disk.Clone()
+		full.Clear()
+		seal("when there is space again", disk, 2)
+		if op == vfs.OpWrite { // then the mark that the sync has failed is left
+			keys, err = Load(t.Context(), options(killed))
+			must(t, err)
+			seal("in the next process", killed, 2)
+		}
 	}
 }
 
@@ -488,5 +526,108 @@ func TestKeys_AProviderIsNotAskedForEachFileWhileKEYSCannotBeReplaced(t *testing
 	}
 	if p.asked != 1 {
 		t.Errorf("the provider was asked %d times, want once", p.asked)
+	}
+}
+
+// A deaf provider ignores its context, and keeps its answer back while it hangs.
+type deaf struct {
+	Provider
+	hangs  atomic.Bool
+	answer chan struct{}
+}
+
+func (d *deaf) Current(ctx context.Context) (string, []byte, error) {
+	id, key, err := d.Provider.Current(ctx)
+	if d.hangs.Load() {
+		<-d.answer
+	}
+	return id, key, err
+}
+
+func TestKeys_ARotationWaitsNoLongerThanItsContextAndTakesNoLateAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		disk, m := memfs.New(), newMasters()
+		must(t, disk.MkdirAll("/db"))
+		p := &deaf{Provider: &m, answer: make(chan struct{})}
+		o := options(disk)
+		o.Provider = p
+		keys, err := Create(t.Context(), o)
+		must(t, err)
+		p.hangs.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := keys.RotateMaster(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the provider does not answer: %v", err)
+		}
+		synctest.Wait() // the late answer will be the old key
+		m.swap()
+		p.hangs.Store(false)
+		rotated := make(chan error, 1)
+		go func() { rotated <- keys.RotateMaster(t.Context()) }()
+		synctest.Wait()
+		close(p.answer)
+		must(t, <-rotated)
+		wantMaster(t, disk, m[0])
+	})
+}
+
+// An exiting provider ends the goroutine that asks it.
+type exiting struct {
+	Provider
+	exits bool
+}
+
+func (e *exiting) Current(ctx context.Context) (string, []byte, error) {
+	if e.exits {
+		runtime.Goexit()
+	}
+	return e.Provider.Current(ctx)
+}
+
+func (e *exiting) Key(ctx context.Context, id string) ([]byte, error) {
+	if e.exits {
+		runtime.Goexit()
+	}
+	return e.Provider.Key(ctx, id)
+}
+
+func TestKeys_AProviderThatEndsItsGoroutineIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &exiting{Provider: &provider{"m", bytes.Repeat([]byte{7}, KeySize)}, exits: true}
+		asking := patientOf(t.Context(), p)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := asking.Key(ctx, "m"); !errors.Is(err, errExited) {
+			t.Errorf("Key: %v", err)
+		}
+		if _, _, err := asking.Current(ctx); !errors.Is(err, errExited) {
+			t.Errorf("Current: %v", err)
+		}
+		p.exits = false
+		_, err := asking.Key(ctx, "m")
+		must(t, err)
+		_, _, err = asking.Current(ctx)
+		must(t, err)
+	})
+}
+
+func TestKeyFile_HasAtMostSoManyDataKeys(t *testing.T) {
+	t.Parallel()
+	f := keyFile{master: "m"}
+	for n := range uint32(keysMax) {
+		f.keys = append(f.keys, dataKey{id: n + 1})
+	}
+	decode := func() error {
+		b, err := f.append(nil, make([]byte, KeySize))
+		must(t, err)
+		_, _, _, err = decodeKeyFile(b)
+		return err
+	}
+	must(t, decode())
+	f.keys = append(f.keys, dataKey{id: keysMax + 1})
+	if err := decode(); !errors.Is(err, base.ErrCorrupt) {
+		t.Errorf("a KEYS with %d data keys: %v", len(f.keys), err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -21,14 +22,15 @@ type MasterKey struct {
 	Key []byte
 }
 
-// A patient provider asks another one for one key at a time. A caller waits for the answer
-// until its context is done, also if the other provider ignores that. The call goes on, and a
-// late answer serves the next caller.
+// A patient provider asks another one for one key at a time, and for one current key at a time.
+// A caller waits for the answer until its context is done, also if the other provider ignores
+// that. The call goes on. A late answer of Key serves the next caller.
 type patient struct {
 	Provider
-	life context.Context // ends the calls
-	mu   sync.Mutex
-	call *call // guarded by mu: the one whose answer no caller has had, or nil
+	life    context.Context // ends the calls of Key
+	current chan struct{}   // has an element during a call of Current
+	mu      sync.Mutex
+	call    *call // guarded by mu: the one of Key whose answer no caller has had, or nil
 }
 
 // A call asks for a key. What follows done is set before done is closed.
@@ -48,7 +50,35 @@ func patientOf(life context.Context, p Provider) Provider {
 	if p, ok := p.(*patient); ok {
 		return p
 	}
-	return &patient{Provider: p, life: life}
+	return &patient{Provider: p, life: life, current: make(chan struct{}, 1)}
+}
+
+// errExited says that the goroutine that asked the provider has ended: the provider called
+// runtime.Goexit.
+var errExited = errors.New("the key provider has ended its goroutine")
+
+// Current implements Provider. The current key may change, so it asks anew each time.
+func (p *patient) Current(ctx context.Context) (string, []byte, error) {
+	if ctx.Done() == nil {
+		return p.Provider.Current(ctx)
+	}
+	select {
+	case p.current <- struct{}{}:
+	case <-ctx.Done():
+		return "", nil, ctx.Err()
+	}
+	c := &call{err: errExited, done: make(chan struct{})}
+	go func() {
+		defer func() { <-p.current }()
+		defer close(c.done)
+		c.id, c.key, c.err = p.Provider.Current(ctx)
+	}()
+	select {
+	case <-c.done:
+		return c.id, c.key, c.err
+	case <-ctx.Done():
+		return "", nil, ctx.Err()
+	}
 }
 
 // Key implements Provider.
@@ -77,14 +107,14 @@ func (p *patient) ask(id string) (c *call, begun bool) {
 	if p.call != nil {
 		return p.call, false
 	}
-	c = &call{id: id, done: make(chan struct{})}
+	c = &call{id: id, err: errExited, done: make(chan struct{})}
 	p.call = c
 	ctx, cancel := context.WithTimeout(p.life, callMax)
 	go func() {
 		defer cancel()
+		defer time.AfterFunc(callMax, func() { p.forget(c) })
+		defer close(c.done)
 		c.key, c.err = p.Provider.Key(ctx, id)
-		close(c.done)
-		time.AfterFunc(callMax, func() { p.forget(c) })
 	}()
 	return c, true
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
@@ -58,6 +59,54 @@ func resumeAll(rng *rand.Rand, cuts []cut, writes, n int, goOn func(*memfs.FS) (
 
 const target = "/new/restored"
 
+// commitAfterKills kills a restore at each cut at which the directory has its name. A writer
+// with options o opens the directory then. It must remove the journal, and its commit must
+// survive a power cut.
+func commitAfterKills(cuts []cut, o stoat.Options) error {
+	kills := 0
+	for _, c := range cuts {
+		disk := c.disk.Clone()
+		if _, err := disk.Stat(target); err != nil {
+			continue
+		}
+		kills++
+		if err := commitAfterKill(disk, o); err != nil {
+			return fmt.Errorf("killed before %s: %w", c.op, err)
+		}
+	}
+	if kills < 2 {
+		return fmt.Errorf("the directory has its name at %d cuts, want it before the sync and at the end", kills)
+	}
+	return nil
+}
+
+func commitAfterKill(disk *memfs.FS, o stoat.Options) error {
+	o.FS = disk
+	db, err := stoat.Open(target, &o)
+	if err != nil {
+		return err
+	}
+	key := []byte("committed after the kill")
+	err = db.Update(func(tx stoat.Txn) error { return tx.Set(key, nil) }, stoat.WithDurability(stoat.Synced))
+	left := disk.Crash(memfs.KeepNone, nil)
+	if err = errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	names, err := disk.List(target)
+	if err == nil && slices.Contains(names, "RESTORE") {
+		err = errors.New("the journal of the restore is left")
+	}
+	if err != nil {
+		return err
+	}
+	o.FS, o.MustExist = left, true
+	if db, err = stoat.Open(target, &o); err != nil {
+		return fmt.Errorf("after a power cut: %w", err)
+	}
+	err = db.View(func(tx stoat.Txn) error { _, err := tx.Get(key); return err })
+	return errors.Join(err, db.Close())
+}
+
 // RunCrashes restores a chain and cuts the power at up to n boundaries. After each cut, the
 // directory must hold the whole database or not exist, and another restore must complete
 // it. It returns how many restores went on where the first one had stopped.
@@ -90,6 +139,9 @@ func RunCrashes(seed uint64, n int) (resumed int, err error) {
 		_, err := stoat.Restore(ctx, target, stoat.RestoreOptions{Options: o}, l.readers(len(l.chain))...)
 		return err
 	})
+	if err == nil {
+		err = commitAfterKills(cuts, *o)
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -132,6 +132,9 @@ func RunFileRestoreCrashes(seed uint64, n int) (resumed int, err error) {
 		_, err := filebackup.Restore(ctx, f.store, b.id, target, o)
 		return err
 	})
+	if err == nil {
+		err = commitAfterKills(cuts, *b.of.other())
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -57,5 +59,40 @@ func TestDirectory_RefusesAnEmptyName(t *testing.T) {
 	}
 	if names, err := os.ReadDir("."); err != nil || len(names) > 0 {
 		t.Errorf("the working directory has got %v, error %v", names, err)
+	}
+}
+
+// The system may take names for durable whose sync has failed. The sync is that of a directory
+// above the database, or of the database.
+func TestDirectory_AfterAFailedSyncOfNamesTheNextOpenLosesNoCommit(t *testing.T) {
+	t.Parallel()
+	const dir = "/a/b/db"
+	for _, keys := range []stoat.KeyProvider{nil, testkit.Keys} {
+		for nth := int64(1); ; nth++ {
+			disk := memfs.New()
+			faults := faultfs.New(disk)
+			fault := faults.Add(faultfs.Rule{Op: vfs.OpSyncDir, Nth: nth, Sync: vfs.SyncDropped})
+			opts := &stoat.Options{FS: faults, Keys: keys}
+			db, failed := stoat.Open(dir, opts)
+			if failed == nil {
+				failed = db.Close()
+			}
+			if fault.Fired() == 0 {
+				break
+			}
+			db, err := stoat.Open(dir, opts)
+			testkit.Must(t, err)
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("key"), nil) }))
+			left := disk.Crash(memfs.KeepNone, nil)
+			testkit.Must(t, db.Close())
+			db, err = stoat.Open(dir, &stoat.Options{FS: left, Keys: keys, MustExist: true})
+			if err == nil {
+				err = db.View(func(tx stoat.Txn) error { _, err := tx.Get([]byte("key")); return err })
+				testkit.Must(t, db.Close())
+			}
+			if err != nil {
+				t.Errorf("encrypted %t: sync %d of names failed with %v, then the power: %v", keys != nil, nth, failed, err)
+			}
+		}
 	}
 }

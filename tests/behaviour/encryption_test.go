@@ -365,3 +365,79 @@ func TestEncryption_ConcurrentScansWaitForDecryptedPages(t *testing.T) {
 		testkit.Must(t, db.Close())
 	}
 }
+
+// The first Open makes KEYS, and then there is no space for the manifest. So there is no
+// database yet.
+func TestEncryption_AFailedFirstOpenBindsNoLaterOneToItsKeys(t *testing.T) {
+	t.Parallel()
+	for name, keys := range map[string]stoat.KeyProvider{
+		"no key": nil, "another key": stoat.StaticKeys(testkit.MasterKey("two")), "the same key": testkit.Keys,
+	} {
+		disk := memfs.New()
+		faults := faultfs.New(disk)
+		faults.Add(faultfs.Rule{Op: vfs.OpCreate, Category: vfs.CatManifest, Err: vfs.ErrNoSpace, Forever: true})
+		_, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, Keys: testkit.Keys})
+		testkit.WantError(t, "open without space for the manifest", err, stoat.ErrNoSpace)
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk, Keys: keys})
+		if err != nil {
+			t.Errorf("then with %s: %v", name, err)
+			continue
+		}
+		fillRecords(t, db, 0, 10)
+		testkit.Must(t, db.Close())
+		db, err = stoat.Open(testkit.Dir, &stoat.Options{FS: disk.Crash(memfs.KeepNone, nil), Keys: keys, MustExist: true})
+		testkit.Must(t, err)
+		checkRecords(t, db, 10)
+		testkit.Must(t, db.Close())
+	}
+}
+
+// A database that has lost its manifest can be salvaged with its keys.
+func TestEncryption_KEYSStaysWhileThereIsAnyFileOfADatabase(t *testing.T) {
+	t.Parallel()
+	fs := memfs.New()
+	db := openEncrypted(t, fs, nil)
+	fillRecords(t, db, 0, 300)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	fillRecords(t, db, 300, 310)
+	killed := fs.Clone()
+	testkit.Must(t, db.Close())
+	for _, kind := range []string{".log", ".table", ".values"} {
+		disk := killed.Clone()
+		kept := 0
+		for name := range testkit.FilesOf(t, disk, testkit.Dir) {
+			switch {
+			case strings.HasSuffix(name, kind):
+				kept++
+			case name != "KEYS" && name != "LOCK":
+				testkit.Must(t, disk.Remove(disk.Join(testkit.Dir, name)))
+			}
+		}
+		if kept == 0 {
+			t.Errorf("the database has no %s", kind)
+		}
+		before := testkit.FilesOf(t, disk, testkit.Dir)["KEYS"]
+		_, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
+		testkit.WantError(t, "open without keys", err, stoat.ErrKey)
+		_, err = stoat.Open(testkit.Dir, &stoat.Options{FS: disk, Keys: testkit.Keys})
+		testkit.WantError(t, "open with keys", err, stoat.ErrCorrupt)
+		if after := testkit.FilesOf(t, disk, testkit.Dir)["KEYS"]; after == "" || after != before {
+			t.Errorf("with %d files %s, KEYS has changed", kept, kind)
+		}
+	}
+}
+
+// ErrInvalid promises that nothing was done.
+func TestEncryption_AnOpenWithInvalidSettingsLeavesTheMasterKeyAlone(t *testing.T) {
+	t.Parallel()
+	fs := memfs.New()
+	one, two := testkit.MasterKey("one"), testkit.MasterKey("two")
+	testkit.Must(t, openEncrypted(t, fs, func(o *stoat.Options) {
+		o.Keys, o.ValueThreshold, o.LargeValueThreshold = stoat.StaticKeys(one), 1000, 5000
+	}).Close())
+	_, err := stoat.Open(testkit.Dir, &stoat.Options{FS: fs, Keys: stoat.StaticKeys(two, one), ValueThreshold: 6000})
+	testkit.WantError(t, "settings that contradict the stored ones", err, stoat.ErrInvalid)
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: fs, Keys: stoat.StaticKeys(one)})
+	testkit.Must(t, err)
+	testkit.Must(t, db.Close())
+}

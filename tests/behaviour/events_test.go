@@ -7,9 +7,13 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/faultfs"
@@ -227,4 +231,31 @@ func TestEvents_HangingCallbackCostsOnlyEvents(t *testing.T) {
 	if events < 1000 {
 		t.Errorf("only %d events came", events)
 	}
+}
+
+func TestEvents_NoneFollowsAnOpenThatFails(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		disk := memfs.New()
+		db := testkit.OpenOn(t, disk, nil)
+		writeVersions(t, db, 1)
+		testkit.Must(t, db.Close())
+		for n := range base.FileNum(3) {
+			testkit.Must(t, testkit.WriteFile(disk, disk.Join(testkit.Dir, base.TableName(100+n)), []byte("orphan")))
+		}
+		faults := faultfs.New(disk)
+		faults.Add(faultfs.Rule{Category: vfs.CatLog, Op: vfs.OpRead, Forever: true})
+		var begun, ended atomic.Int32
+		_, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, Events: func(stoat.Event) {
+			begun.Add(1)
+			time.Sleep(time.Second)
+			ended.Add(1)
+		}})
+		testkit.WantError(t, "open of a log that cannot be read", err, faultfs.ErrInjected)
+		before := ended.Load()
+		time.Sleep(time.Minute)
+		if after := begun.Load(); before != after || after == 0 {
+			t.Errorf("%d of %d calls had ended when Open returned", before, after)
+		}
+	})
 }

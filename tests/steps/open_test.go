@@ -272,3 +272,57 @@ func TestOpen_ThatAPanicEndsLeavesNothingLocked(t *testing.T) {
 		})
 	}
 }
+
+// Programs that end soon, without Close, leave logs that the next Open flushes. Where Open
+// fails to store another NumVersions, the flush must not go by that.
+func TestOpen_ThatCannotStoreItsSettingsDropsNoVersions(t *testing.T) {
+	t.Parallel()
+	open := func(fs vfs.FS, versions int) (*inside.DB, error) {
+		return inside.Open("/db", &stoat.Options{FS: fs, NumVersions: versions}, work.Executor{Manual: true})
+	}
+	disk := memfs.New()
+	for i := range 17 {
+		db, err := open(disk, 10)
+		testkit.Must(t, err)
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("k"), fmt.Append(nil, i)) }))
+		killed := disk.Clone()
+		testkit.Must(t, db.Close())
+		disk = killed
+	}
+	versionsOn := func(disk *memfs.FS) (n int) {
+		db, err := open(disk, 0)
+		testkit.Must(t, err)
+		testkit.Must(t, db.View(func(tx stoat.Txn) error {
+			it := tx.Iterator(stoat.IterOptions{AllVersions: true})
+			defer it.Close()
+			for it.Next() {
+				n++
+			}
+			return it.Err()
+		}))
+		testkit.Must(t, db.Close())
+		return n
+	}
+	failed := 0
+	for nth := int64(1); ; nth++ {
+		left := disk.Clone()
+		faults := faultfs.New(left)
+		fault := faults.Add(faultfs.Rule{Op: vfs.OpWrite, Category: vfs.CatManifest, Nth: nth, Forever: true})
+		db, err := open(faults, 1)
+		if err == nil {
+			_ = db.Close() // it fails if the flush could not write the manifest
+		}
+		switch n := versionsOn(left); {
+		case err != nil:
+			if failed++; n < 10 {
+				t.Errorf("without the write %d of the manifest, Open fails and leaves %d versions", nth, n)
+			}
+		case fault.Fired() > 0:
+		case n != 1 || failed == 0:
+			t.Errorf("after %d failures, Open succeeds and leaves %d versions, want 1", failed, n)
+			return
+		default:
+			return
+		}
+	}
+}

@@ -513,3 +513,26 @@ func TestRule_CountsCallsOfManyGoroutines(t *testing.T) {
 		t.Fatalf("%d writes failed, the rule fired %d times, want 300", failed.Load(), rule.Fired())
 	}
 }
+
+// A name whose sync has failed counts as durable for the next sync.
+func TestMkdirAll_SucceedsDurablyAfterASyncOfANameFailed(t *testing.T) {
+	t.Parallel()
+	for nth := int64(1); ; nth++ {
+		disk := memfs.New()
+		faults := New(disk)
+		fault := faults.Add(Rule{Op: vfs.OpSyncDir, Nth: nth, Sync: vfs.SyncDropped})
+		err := faults.MkdirAll("/a/b")
+		if fault.Fired() == 0 {
+			must(t, err)
+			if nth < 4 {
+				t.Errorf("MkdirAll of two levels has %d syncs, want 3", nth-1)
+			}
+			return
+		}
+		wantIs(t, err, vfs.ErrIO)
+		must(t, faults.MkdirAll("/a/b"))
+		if _, err := disk.Crash(memfs.KeepNone, nil).Stat("/a/b"); err != nil {
+			t.Errorf("sync %d failed, and the next MkdirAll did not: %v", nth, err)
+		}
+	}
+}

@@ -128,9 +128,20 @@ func (f *FS) List(dir string) (names []string, err error) {
 	return names, nil
 }
 
-// MkdirAll creates a directory and its missing parents.
+// A dirMaker is a file system whose MkdirAll can use another SyncDir.
+type dirMaker interface {
+	MkdirAllSyncing(dir string, sync func(dir string) error) error
+}
+
+// MkdirAll creates a directory and its missing parents. Over vfs/memfs, each of its syncs
+// is a call of SyncDir too, which a rule may make fail.
 func (f *FS) MkdirAll(dir string) error {
-	return f.run(vfs.Op{Kind: vfs.OpMkdir, Path: dir}, func() error { return f.inner.MkdirAll(dir) })
+	return f.run(vfs.Op{Kind: vfs.OpMkdir, Path: dir}, func() error {
+		if disk, ok := f.inner.(dirMaker); ok {
+			return disk.MkdirAllSyncing(dir, f.SyncDir)
+		}
+		return f.inner.MkdirAll(dir)
+	})
 }
 
 // A dirSyncFailer is a file system that can simulate a failed SyncDir.

@@ -234,43 +234,60 @@ func (m *FS) removeLocked(name string) error {
 
 // MkdirAll creates one level at a time and syncs its parent before the next level. It
 // also syncs the parent of the deepest level that existed.
-func (m *FS) MkdirAll(dir string) error {
-	at := "/"
+func (m *FS) MkdirAll(dir string) error { return m.MkdirAllSyncing(dir, m.SyncDir) }
+
+// MkdirAllSyncing is MkdirAll with a SyncDir that may fail. It removes a new level whose
+// sync fails, as vfs.OS does. Package faultfs calls it.
+func (m *FS) MkdirAllSyncing(dir string, sync func(dir string) error) error {
+	at, deepest := "/", "/"
+	var missing []string
 	for _, elem := range elements(dir) {
-		parent := at
 		at = path.Join(at, elem)
 		if info, err := m.Stat(at); err == nil && info.Dir {
+			deepest = at
 			continue
 		}
-		if err := m.SyncDir(path.Dir(parent)); err != nil {
+		missing = append(missing, at)
+	}
+	if err := sync(path.Dir(deepest)); err != nil {
+		return err
+	}
+	for _, level := range missing {
+		made, err := m.mkdir(level)
+		if err != nil {
 			return err
 		}
-		if err := m.mkdir(at); err != nil {
+		if err := sync(path.Dir(level)); err != nil {
+			if made {
+				_ = m.Remove(level) // fails if another goroutine uses it
+			}
 			return err
 		}
 	}
-	return m.SyncDir(path.Dir(at))
+	return nil
 }
 
-func (m *FS) mkdir(name string) error {
+// mkdir creates one directory. It succeeds if another goroutine created it first; then made
+// is false.
+func (m *FS) mkdir(name string) (made bool, err error) {
 	m.before(vfs.Op{Kind: vfs.OpMkdir, Path: name})
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	parent, elem, err := m.parentLocked(name)
 	if err != nil {
-		return vfs.WrapError(vfs.OpMkdir, name, err)
+		return false, vfs.WrapError(vfs.OpMkdir, name, err)
 	}
 	if id, ok := parent.dir.live[elem]; ok {
 		if m.mu.inodes[id].dir == nil {
-			return vfs.WrapError(vfs.OpMkdir, name, errNotDir)
+			return false, vfs.WrapError(vfs.OpMkdir, name, errNotDir)
 		}
-		return nil // another goroutine created it first
+		return false, nil
 	}
 	m.mu.lastIno++
 	ino := &inode{id: m.mu.lastIno, dir: newDirectory()}
 	m.mu.inodes[ino.id] = ino
 	m.enterLocked(parent, vfs.OpMkdir, elem, ino)
-	return nil
+	return true, nil
 }
 
 // SyncDir makes the names in a directory durable.
