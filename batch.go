@@ -92,9 +92,13 @@ func (b Batch) DeleteRange(lo, hi []byte) error { return b.b.DeleteRange(lo, hi)
 // Merge is Txn.Merge. It never reads the key. A piece takes 64 operands for one key, or
 // 128 KiB of them. With an OperandCombiner, it takes 128 KiB of what Combine leaves. The next
 // operand then begins another piece. Without Pieces it fails with ErrBatchTooLarge.
+//
+// Merge applies the operand at once to a value that the same piece has set. It does so by the
+// time of the first Merge or Renew of the piece, not by that of the commit. Without Pieces, the
+// whole batch is one piece.
 func (b Batch) Merge(key, operand []byte) error { return b.b.Merge(key, operand) }
 
-// Renew is Txn.Renew.
+// Renew is Txn.Renew. A value that the same piece has set is renewed at once, as Merge does.
 func (b Batch) Renew(key []byte, expiry SetOption) error {
 	return b.b.Renew(key, metadata([]SetOption{expiry}))
 }

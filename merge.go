@@ -58,7 +58,8 @@ const MaxOperandSize = base.MaxOperandSize
 // a transaction that read the key, the operand is a write like any other. A transaction
 // reads the key when it writes more than 64 operands for it, or more than 128 KiB of them.
 // With an OperandCombiner, their number does not matter, and only what Combine leaves counts.
-// If the value that it read expires before the commit, the commit returns ErrConflict.
+// If the value that it read expires before the commit, the commit returns ErrConflict. The
+// same holds for a value that the transaction has set itself, and then merges into.
 //
 // The value keeps its time of expiry and its UserMeta. If the key has no value when the
 // transaction commits, or an expired value, the function starts from nothing.
@@ -70,7 +71,9 @@ func (tx Txn) Merge(key, operand []byte) error { return tx.t.Merge(key, operand)
 // Renew does nothing.
 //
 // Renew reads nothing, so it is no conflict with other writes of the key. For a
-// transaction that read the key, it is a write like any other.
+// transaction that read the key, it is a write like any other. If the transaction has set
+// the value itself, with a time of expiry that passes before the commit, the commit returns
+// ErrConflict.
 func (tx Txn) Renew(key []byte, expiry SetOption) error {
 	return tx.t.Renew(key, metadata([]SetOption{expiry}))
 }

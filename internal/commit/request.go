@@ -128,7 +128,7 @@ func (w *WriteSet) admitted() error {
 }
 
 // LapsesAt makes the commit a conflict from a time on, in milliseconds of Unix time. A value
-// expires then that the transaction has read and made a part of its writes.
+// expires then that became a part of the writes.
 func (w *WriteSet) LapsesAt(ms uint64) {
 	if w.lapse == 0 || ms < w.lapse {
 		w.lapse = ms

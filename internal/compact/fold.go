@@ -253,7 +253,7 @@ const screened = 0xff
 // screen asks the filter about an entry. It reports whether the entry has a value that
 // the filter made.
 func (m *merge) screen(e *base.Entry) bool {
-	if m.job.Screen == nil || !e.Meta.Kind.HasValue() || !m.retain.current(e.Seq) {
+	if m.job.Screen == nil || !m.retain.current(e.Seq, &e.Meta) {
 		return false
 	}
 	switch decision, value := m.job.Screen(e); decision {

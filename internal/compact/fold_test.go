@@ -159,28 +159,45 @@ func TestFold_LeavesOneEntryForEachSnapshot(t *testing.T) {
 	}
 }
 
-// TestScreen_AsksAboutWhatOnlyThePresentSees merges one version for each case.
-func TestScreen_AsksAboutWhatOnlyThePresentSees(t *testing.T) {
+// TestScreen_AsksAboutLiveValuesThatOnlyThePresentSees merges one version for each case.
+func TestScreen_AsksAboutLiveValuesThatOnlyThePresentSees(t *testing.T) {
 	t.Parallel()
+	const now = 100
+	present := []base.SeqNum{9}
 	for _, c := range []struct {
 		seq       base.SeqNum
 		snapshots []base.SeqNum
 		above     bool
 		bottom    bool
+		expires   uint64
+		cover     base.SeqNum // of a range tombstone over the key
+		asked     bool
 		want      string // of the output
 	}{
-		{5, []base.SeqNum{9}, false, true, ""},
-		{5, []base.SeqNum{9}, false, false, "DEL"},
-		{5, []base.SeqNum{3, 9}, false, true, "DEL"}, // a transaction may conflict with it
-		{5, []base.SeqNum{6, 9}, false, true, "SET"},
-		{5, []base.SeqNum{9}, true, true, "SET"},
-		{12, []base.SeqNum{9}, false, true, "SET"},
+		{seq: 5, snapshots: present, bottom: true, asked: true},
+		{seq: 5, snapshots: present, asked: true, want: "DEL"},
+		{seq: 5, snapshots: []base.SeqNum{3, 9}, bottom: true, asked: true, want: "DEL"}, // a transaction may conflict with it
+		{seq: 5, snapshots: []base.SeqNum{6, 9}, bottom: true, want: "SET"},
+		{seq: 5, snapshots: present, above: true, bottom: true, want: "SET"},
+		{seq: 12, snapshots: present, bottom: true, want: "SET"},
+		{seq: 5, snapshots: present, bottom: true, expires: now},
+		{seq: 5, snapshots: present, bottom: true, expires: now + 1, asked: true},
+		{seq: 5, snapshots: present, bottom: true, cover: 6},
+		{seq: 5, snapshots: present, bottom: true, cover: 5, asked: true}, // of the same transaction, before the value
 	} {
 		out := files{fs: memfs.New()}
+		asked := false
 		job := Job{Level: 3, TableSize: 1 << 20, NewFile: out.create,
-			Sources: []iter.Source{&entrySource{entries: []base.Entry{{Key: []byte("k"), Seq: c.seq, Meta: base.Meta{Kind: base.KindSet}}}}},
-			Rules:   Rules{Versions: 1, Snapshots: c.snapshots, Bottom: c.bottom, Above: func([]byte) bool { return c.above }},
-			Screen:  func(*base.Entry) (Decision, []byte) { return ScreenDrop, nil }}
+			Sources: []iter.Source{&entrySource{entries: []base.Entry{{Key: []byte("k"), Seq: c.seq,
+				Meta: base.Meta{Kind: base.KindSet, ExpiresAt: c.expires}}}}},
+			Rules: Rules{Versions: 1, Snapshots: c.snapshots, Bottom: c.bottom, NowMs: now, Above: func([]byte) bool { return c.above }},
+			Screen: func(*base.Entry) (Decision, []byte) {
+				asked = true
+				return ScreenDrop, nil
+			}}
+		if c.cover > 0 {
+			job.Deletions = rangedel.Build([]rangedel.Deletion{{Lo: []byte("k"), Hi: []byte("l"), Seq: c.cover}})
+		}
 		result, err := Run(job)
 		if err != nil {
 			t.Fatal(err)
@@ -189,8 +206,8 @@ func TestScreen_AsksAboutWhatOnlyThePresentSees(t *testing.T) {
 		for _, e := range out.read(t, result.Tables) {
 			got += e.Meta.Kind.String()
 		}
-		if got != c.want {
-			t.Errorf("%+v: the output is %q", c, got)
+		if got != c.want || asked != c.asked {
+			t.Errorf("%+v: the output is %q, asked %t", c, got, asked)
 		}
 	}
 }

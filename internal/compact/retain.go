@@ -182,12 +182,13 @@ func (r *Retain) splits(newer, older base.SeqNum) bool {
 // seenByAll reports whether all snapshots see a version.
 func (r *Retain) seenByAll(seq base.SeqNum) bool { return seq <= r.rules.Snapshots[0] }
 
-// current reports whether only the last snapshot sees a version that is the newest of
-// the key, so that a filter may change it.
-func (r *Retain) current(seq base.SeqNum) bool {
+// current reports whether a version is a live value that only the last snapshot sees, and the
+// newest version of the key, so that a filter may change it.
+func (r *Retain) current(seq base.SeqNum, m *base.Meta) bool {
 	last := len(r.rules.Snapshots) - 1
 	s := r.rules.Snapshots
-	return r.newest && seq <= s[last] && (last == 0 || seq > s[last-1]) && !r.needed()
+	return r.newest && m.Live(r.rules.NowMs) && r.cover <= seq &&
+		seq <= s[last] && (last == 0 || seq > s[last-1]) && !r.needed()
 }
 
 // stripeOf returns the index of the oldest snapshot that sees seq, or the number of

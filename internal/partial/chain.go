@@ -75,6 +75,9 @@ type Outcome struct {
 	FromBase bool
 	// Lapsed is the latest time of expiry that an operand found to be over, or 0.
 	Lapsed uint64
+	// Until is the first time of expiry of a value that a step found, or 0. Steps that
+	// are given that time have another outcome.
+	Until uint64
 	// Operands are to be merged, the oldest first. They are borrowed from the entries
 	// of the chain, and from the chain until its next use.
 	Operands [][]byte
@@ -86,12 +89,15 @@ func (c *Chain) Over(b Base) (Outcome, error) {
 	if err := c.decode(); err != nil {
 		return out, err
 	}
-	operands := c.operands[:0]
+	operands, until := c.operands[:0], uint64(0)
 	for i := range c.steps {
 		s := &c.steps[i]
 		found := out.Present && (out.Expires == 0 || s.TimeMs < out.Expires)
 		if mutant.On(mutant.RenewExpired) {
 			found = out.Present
+		}
+		if found && out.Expires != 0 && (until == 0 || out.Expires < until) {
+			until = out.Expires
 		}
 		switch {
 		case s.Operand != nil && found:
@@ -106,7 +112,7 @@ func (c *Chain) Over(b Base) (Outcome, error) {
 			out.Expires = s.Expires
 		}
 	}
-	out.Operands, c.operands = operands, operands
+	out.Operands, c.operands, out.Until = operands, operands, until
 	return out, nil
 }
 

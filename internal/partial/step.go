@@ -13,30 +13,35 @@ import (
 //	size  field
 //	1-3   0 for a renewal, otherwise the length of the operand plus 1, unsigned
 //	      varint
-//	1-9   time of the commit, milliseconds of Unix time, unsigned varint
+//	8     time of the commit, milliseconds of Unix time, little-endian
 //	1-9   of a renewal: the new expiry in milliseconds of Unix time, 0 for never,
 //	      unsigned varint
 //	...   the operand
 //
 // An entry of base.KindMerge has at least one operand, an entry of base.KindRenew has
 // none.
+//
+// The time has a fixed width, because the commit replaces it in place.
 type Step struct {
 	TimeMs  uint64
 	Expires uint64
 	Operand []byte
 }
 
+// timeSize is the length of an encoded time in bytes.
+const timeSize = 8
+
 // AppendOperand appends a step to the value of a partial entry.
 func AppendOperand(dst []byte, timeMs uint64, operand []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(operand))+1)
-	dst = binary.AppendUvarint(dst, timeMs)
+	dst = binary.LittleEndian.AppendUint64(dst, timeMs)
 	return append(dst, operand...)
 }
 
 // AppendRenewal appends a step to the value of a partial entry.
 func AppendRenewal(dst []byte, timeMs, expires uint64) []byte {
 	dst = append(dst, 0)
-	dst = binary.AppendUvarint(dst, timeMs)
+	dst = binary.LittleEndian.AppendUint64(dst, timeMs)
 	return binary.AppendUvarint(dst, expires)
 }
 
@@ -48,18 +53,15 @@ func appendStep(dst []byte, s *Step) []byte {
 	return AppendOperand(dst, s.TimeMs, s.Operand)
 }
 
-// Restamp raises the times of the steps of a partial entry to timeMs, in place. A time that
-// would need more bytes stays, which takes a clock that passes 1971 or 2109 meanwhile.
+// Restamp raises the times of the steps of a partial entry to timeMs, in place.
 func Restamp(value []byte, timeMs uint64) {
-	var room [binary.MaxVarintLen64]byte
-	stamp := binary.AppendUvarint(room[:0], timeMs)
-	for d := (decoder{rest: value, size: len(value)}); len(d.rest) > 0; {
+	for d := (decoder{rest: value}); len(d.rest) > 0; {
 		s, err := d.step()
 		if err != nil {
 			return // the reader of the entry reports it
 		}
-		if at := value[d.timeAt:d.timeEnd]; s.TimeMs < timeMs && len(at) == len(stamp) {
-			copy(at, stamp)
+		if s.TimeMs < timeMs {
+			binary.LittleEndian.PutUint64(d.time, timeMs)
 		}
 	}
 }
@@ -67,7 +69,7 @@ func Restamp(value []byte, timeMs uint64) {
 // Decode appends the steps of the value of an entry of kind k to dst. Operands are slices
 // of value.
 func Decode(dst []Step, k base.Kind, value []byte) ([]Step, error) {
-	d := decoder{rest: value, size: len(value)}
+	d := decoder{rest: value}
 	operands := 0
 	for {
 		s, err := d.step()
@@ -90,9 +92,7 @@ func Decode(dst []Step, k base.Kind, value []byte) ([]Step, error) {
 
 type decoder struct {
 	rest []byte
-	size int
-	// timeAt and timeEnd are where the time of the last step begins and ends.
-	timeAt, timeEnd int
+	time []byte // the encoded time of the last step, a slice of the value
 }
 
 func (d *decoder) step() (s Step, err error) {
@@ -100,11 +100,13 @@ func (d *decoder) step() (s Step, err error) {
 	if err != nil {
 		return s, err
 	}
-	d.timeAt = d.size - len(d.rest)
-	if s.TimeMs, err = d.number("time of a step", base.TimeMsMax); err != nil {
-		return s, err
+	if len(d.rest) < timeSize {
+		return s, base.Corrupt(-1, "bytes of the time of a step", len(d.rest), timeSize)
 	}
-	d.timeEnd = d.size - len(d.rest)
+	d.time, d.rest = d.rest[:timeSize], d.rest[timeSize:]
+	if s.TimeMs = binary.LittleEndian.Uint64(d.time); s.TimeMs > base.TimeMsMax {
+		return s, base.Corrupt(-1, "time of a step", s.TimeMs, uint64(base.TimeMsMax))
+	}
 	if head == 0 {
 		s.Expires, err = d.number("expiry of a renewal", base.TimeMsMax)
 		return s, err

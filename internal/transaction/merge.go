@@ -96,8 +96,7 @@ func combines(f partial.Function) bool {
 }
 
 // foldOwn writes the value that the steps of the transaction make of the value in the
-// snapshot, which it reads. That value must not expire before the commit: the steps alone
-// would find it expired, but the result has it.
+// snapshot, which it reads.
 func (tx Txn) foldOwn(key []byte, hash uint64, k base.Kind, steps []byte) (err error) {
 	defer fault.Enter().Leave(&err)
 	if err := tx.s.writes.Pending.Set(key, steps, hash, base.Meta{Kind: k}, 0); err != nil {
@@ -108,8 +107,12 @@ func (tx Txn) foldOwn(key []byte, hash uint64, k base.Kind, steps []byte) (err e
 	if err != nil && err != base.ErrNotFound {
 		return err
 	}
-	if below.ExpiresAt != 0 {
-		tx.s.writes.LapsesAt(below.ExpiresAt)
+	chain := partial.NewChain()
+	defer chain.Free()
+	chain.Add(k, steps)
+	outcome, err := chain.Over(partial.Base{Present: err == nil, Expires: below.ExpiresAt})
+	if err != nil {
+		return err
 	}
 	value, m, _, err := tx.fold(key, tx.s.seq, found{steps, base.Meta{Kind: k}, 0}, foldValues)
 	if err == base.ErrNotFound {
@@ -118,7 +121,17 @@ func (tx Txn) foldOwn(key []byte, hash uint64, k base.Kind, steps []byte) (err e
 	if err != nil {
 		return err
 	}
+	tx.lapses(&outcome)
 	return tx.writeStored(key, value, m)
+}
+
+// lapses makes the commit a conflict once a value has expired that steps found and that
+// became a part of the writes. The steps would not find it at the time of the commit. A piece
+// of a batch never conflicts.
+func (tx Txn) lapses(o *partial.Outcome) {
+	if o.Until != 0 && !tx.s.blind {
+		tx.s.writes.LapsesAt(o.Until)
+	}
 }
 
 // foldOnto writes what a chain makes of a whole entry of the transaction itself.
@@ -128,6 +141,7 @@ func (tx Txn) foldOnto(key []byte, chain *partial.Chain, on found) (err error) {
 	if err != nil || !outcome.Present {
 		return err
 	}
+	tx.lapses(&outcome)
 	if len(outcome.Operands) == 0 && on.meta.Kind == base.KindPointer { // of SetReader
 		on.meta.ExpiresAt = outcome.Expires
 		return tx.setStored(key, bytes.Clone(on.value), on.meta)

@@ -137,7 +137,6 @@ func (it Iterator) seekVersion(t TimedTxn, key []byte) (item Item, found bool) {
 		return item, false
 	}
 	defer fault.Enter().Leave(&c.err)
-	c.noteRange()
 	c.timed = t.reads(timedRanges)
 	b, space := &c.bounds, t.tx.Space()
 	b.buffer = stamp.Append(space.Append(b.buffer[:0], nil), key, t.at)
@@ -149,12 +148,32 @@ func (it Iterator) seekVersion(t TimedTxn, key []byte) (item Item, found bool) {
 	}
 	c.visible.Within(b.lower, b.upper)
 	found = c.visible.Seek(b.lower)
-	c.beginRange(b.lower)
+	c.notePoint(found)
 	if !found {
 		c.err = c.visible.Err()
 		return item, false
 	}
 	return t.item(*c.visible.Entry), true
+}
+
+// notePoint records what seekVersion has read: the versions from the timestamp back to the
+// one that it found. The transaction's own version is not read. Under its own purge, nothing
+// else can answer.
+func (c *core) notePoint(found bool) {
+	w := c.tx.s.writes
+	if w == nil || c.timed.kind == timedUnchecked || mutant.On(mutant.SkipPointCheck) {
+		return
+	}
+	lo, key := c.bounds.lower, c.visible.Entry.Key
+	switch {
+	case w.Pending.HasDeletions() && w.Pending.Cover(lo, c.tx.s.seq) != 0:
+	case !found:
+		w.Reads.AddRange(lo, c.bounds.upper)
+	case c.visible.Entry.Seq > base.SeqNumMax:
+		w.Reads.AddRange(lo, key)
+	default:
+		w.Reads.AddRangeThrough(lo, key)
+	}
 }
 
 // item returns a version as an item, with a key that stays until the transaction ends.

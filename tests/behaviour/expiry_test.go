@@ -408,7 +408,8 @@ func TestExpiry_ManyOperandsOfATransactionStartFromNothingOnceTheValueHasExpired
 	}
 }
 
-// A transaction takes its time at its first operand or renewal. Its commit may come later.
+// A transaction takes its time at its first operand or renewal. Its commit may come later. The
+// clocks of tests often start near 1970, where the varint of a time soon becomes longer.
 func TestExpiry_CommitBringsBackNothingThatExpiredSinceItsTransactionBegan(t *testing.T) {
 	t.Parallel()
 	type writer interface {
@@ -416,36 +417,106 @@ func TestExpiry_CommitBringsBackNothingThatExpiredSinceItsTransactionBegan(t *te
 		Renew(key []byte, expiry stoat.SetOption) error
 		Commit(opts ...stoat.CommitOption) error
 	}
+	starts := []int64{testkit.ClockStart}
+	for _, bits := range []int{7, 14, 21, 28, 35} {
+		starts = append(starts, 1<<bits-28)
+	}
 	for name, begin := range map[string]func(db *stoat.DB) writer{
 		"batch":       func(db *stoat.DB) writer { return db.NewBatch(stoat.BatchOptions{}) },
 		"transaction": func(db *stoat.DB) writer { return testkit.Begin(t, db, stoat.ReadWrite) },
 	} {
-		r := newClockRun(t)
-		testkit.Must(t, r.db.Close())
-		r.opts.MergeFunctions, r.opts.MergeFunction = []stoat.MergeFunction{merge.Counter}, merge.Counter.Name()
-		r.open()
-		r.set("renewed", stoat.TTL(5*time.Second))
-		testkit.Must(t, r.db.Update(func(tx stoat.Txn) error {
-			return tx.Set([]byte("counter"), merge.Add(41), stoat.TTL(5*time.Second))
-		}))
-		w := begin(r.db)
-		testkit.Must(t, w.Merge([]byte("counter"), merge.Add(1)))
-		testkit.Must(t, w.Renew([]byte("renewed"), stoat.TTL(time.Hour)))
-		r.clock.Ms.Add(8000)
-		r.want("renewed", false, name+": 8 s later")
-		r.want("counter", false, name+": 8 s later")
-		testkit.Must(t, w.Commit())
-		for range 2 {
-			r.want("renewed", false, name+": after the renewal")
+		for _, start := range starts {
+			name := fmt.Sprintf("%s at %d", name, start)
+			r := &clockRun{t: t, clock: testkit.NewClock()}
+			r.clock.Ms.Store(start)
+			r.opts = stoat.Options{FS: memfs.New(), Clock: r.clock,
+				MergeFunctions: []stoat.MergeFunction{merge.Counter}, MergeFunction: merge.Counter.Name()}
+			r.open()
+			r.set("renewed", stoat.TTL(50*time.Millisecond))
+			testkit.Must(t, r.db.Update(func(tx stoat.Txn) error {
+				return tx.Set([]byte("counter"), merge.Add(41), stoat.TTL(50*time.Millisecond))
+			}))
+			w := begin(r.db)
+			testkit.Must(t, w.Merge([]byte("counter"), merge.Add(1)))
+			testkit.Must(t, w.Renew([]byte("renewed"), stoat.TTL(time.Hour)))
+			r.clock.Ms.Add(100)
+			r.want("renewed", false, name+": 100 ms later")
+			r.want("counter", false, name+": 100 ms later")
+			testkit.Must(t, w.Commit())
+			for range 2 {
+				r.want("renewed", false, name+": after the renewal")
+				testkit.Must(t, r.db.View(func(tx stoat.Txn) error {
+					value, err := tx.Get([]byte("counter"))
+					if n, _ := merge.Count(value); err != nil || n != 1 {
+						t.Errorf("%s: the counter is %d, %v, want 1", name, n, err)
+					}
+					return nil
+				}))
+				r.reopen()
+			}
+			testkit.Must(t, r.db.Close())
+		}
+	}
+}
+
+// A transaction applies a step at once to a value whose time of expiry it has set itself.
+func TestExpiry_AStepOverAnOwnValueThatExpiresBeforeTheCommitIsAConflict(t *testing.T) {
+	t.Parallel()
+	key, x := []byte("k"), []byte("x")
+	soon, late := stoat.TTL(5*time.Second), stoat.TTL(time.Hour)
+	many := func(tx stoat.Txn) (err error) { // more than a transaction keeps without reading the key
+		for i := 0; i < 65 && err == nil; i++ {
+			err = tx.Merge(key, x)
+		}
+		return err
+	}
+	xs := strings.Repeat("x", 65)
+	for name, c := range map[string]struct {
+		write func(tx stoat.Txn) error
+		fits  string // the value after a commit in time
+		later string // the value after a commit when soon is over; empty is a conflict
+	}{
+		"set, merge": {func(tx stoat.Txn) error { return errors.Join(tx.Set(key, x, soon), tx.Merge(key, x)) }, "xx", ""},
+		"set, renew": {func(tx stoat.Txn) error { return errors.Join(tx.Set(key, x, soon), tx.Renew(key, late)) }, "x", ""},
+		"set, renew, merge": {func(tx stoat.Txn) error {
+			return errors.Join(tx.Set(key, x, late), tx.Renew(key, soon), tx.Merge(key, x))
+		}, "xx", ""},
+		"set for long, merge": {func(tx stoat.Txn) error { return errors.Join(tx.Set(key, x, late), tx.Merge(key, x)) }, "xx", "xx"},
+		"set with an expiry that is over, merge": {func(tx stoat.Txn) error {
+			return errors.Join(tx.Set(key, x, stoat.TTL(-time.Second)), tx.Merge(key, x))
+		}, "x", "x"},
+		"merge many, renew, merge": {func(tx stoat.Txn) error { return errors.Join(many(tx), tx.Renew(key, soon), tx.Merge(key, x)) }, xs + "x", ""},
+		"merge, renew, merge many": {func(tx stoat.Txn) error { return errors.Join(tx.Merge(key, x), tx.Renew(key, soon), many(tx)) }, "x" + xs, ""},
+		"merge, renew, merge, renew, merge many": {func(tx stoat.Txn) error {
+			return errors.Join(tx.Merge(key, x), tx.Renew(key, soon), tx.Merge(key, x), tx.Renew(key, late), many(tx))
+		}, "xx" + xs, ""},
+		"merge many": {many, xs, xs},
+	} {
+		for _, passes := range []int64{4999, 5000} { // milliseconds between the writes and the commit
+			r := &clockRun{t: t, clock: testkit.NewClock()}
+			f := plain{merge.Append}
+			r.opts = stoat.Options{FS: memfs.New(), Clock: r.clock, MergeFunctions: []stoat.MergeFunction{f}, MergeFunction: f.Name()}
+			r.open()
+			tx := testkit.Begin(t, r.db, stoat.ReadWrite)
+			testkit.Must(t, c.write(tx))
+			r.clock.Ms.Add(passes)
+			want, wantErr := c.fits, error(nil)
+			if passes == 5000 {
+				want = c.later
+			}
+			if want == "" {
+				wantErr = stoat.ErrConflict
+			}
+			if err := tx.Commit(); err != wantErr {
+				t.Errorf("%s, %d ms later: %v, want %v", name, passes, err, wantErr)
+			}
 			testkit.Must(t, r.db.View(func(tx stoat.Txn) error {
-				value, err := tx.Get([]byte("counter"))
-				if n, _ := merge.Count(value); err != nil || n != 1 {
-					t.Errorf("%s: the counter is %d, %v, want 1", name, n, err)
+				if value, err := tx.Get(key); string(value) != want || (err == nil) != (want != "") {
+					t.Errorf("%s, %d ms later: the value is %q, %v, want %q", name, passes, value, err, want)
 				}
 				return nil
 			}))
-			r.reopen()
+			testkit.Must(t, r.db.Close())
 		}
-		testkit.Must(t, r.db.Close())
 	}
 }

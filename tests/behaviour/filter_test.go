@@ -2,10 +2,14 @@ package behaviour
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
@@ -94,5 +98,33 @@ func TestFilter_AFailureIsAWarningOnceAMinuteAndKeepsTheValue(t *testing.T) {
 	}
 	if n := strings.Count(text.String(), "no such policy"); n != 2 {
 		t.Errorf("the log names the panic %d times, want 2:\n%s", n, text.String())
+	}
+}
+
+func TestFilter_IsAskedOnlyAboutLiveValues(t *testing.T) {
+	t.Parallel()
+	clock := testkit.NewClock()
+	var mu sync.Mutex
+	asked := map[string]bool{}
+	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) {
+		o.Clock, o.Filter = clock, "notes keys"
+		o.Filters = []stoat.Filter{&namedFilter{"notes keys", func(key []byte) (stoat.FilterDecision, []byte) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked[string(key)] = true
+			return stoat.FilterKeep, nil
+		}}}
+	})
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+		return errors.Join(tx.Set([]byte("a"), []byte("deleted")), tx.Set([]byte("b"), []byte("live")),
+			tx.Set([]byte("c"), []byte("expired"), stoat.TTL(time.Second)))
+	}))
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{Lower: []byte("~")})) // only a flush
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.DeleteRange([]byte("a"), []byte("b")) }))
+	clock.Ms.Add(2000)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.Must(t, db.Close())
+	if want := map[string]bool{"b": true}; !maps.Equal(asked, want) {
+		t.Errorf("the filter was asked about %v, want %v", asked, want)
 	}
 }

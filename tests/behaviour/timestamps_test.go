@@ -297,6 +297,50 @@ func TestTimestamps_OnlyChangesOfTheAnswerConflict(t *testing.T) {
 	}
 }
 
+func TestTimestamps_OwnWritesAreNotRead(t *testing.T) {
+	t.Parallel()
+	type step = func(tx stoat.Txn, ks *stoat.Keyspace) error
+	set := func(when uint64) step {
+		return func(tx stoat.Txn, ks *stoat.Keyspace) error { return tx.In(ks).At(when).Set([]byte("k"), nil) }
+	}
+	purge := func(tx stoat.Txn, ks *stoat.Keyspace) error { return tx.In(ks).At(50).PurgeRange([]byte("a"), nil) }
+	read := func(tx stoat.Txn, ks *stoat.Keyspace) error {
+		_, err := tx.In(ks).At(50).Has([]byte("k"))
+		return err
+	}
+	for _, c := range []struct {
+		name, meanwhile string
+		conflict        bool
+		steps           []step
+	}{
+		{"a version at the timestamp", "k 50 x", false, []step{set(50), read}},
+		{"a version below it", "k 40 x", false, []step{set(50), read}},
+		{"an earlier version", "k 45 x", false, []step{set(45), read}},
+		{"an earlier version, and another one above it", "k 46 x", true, []step{set(45), read}},
+		{"a purge", "k 45 x", false, []step{purge, read}},
+		{"a purge and a version", "k 46 x", false, []step{purge, set(45), read}},
+		{"a purge after the read", "k 45 x", true, []step{read, purge}},
+		{"a version after the read", "k 50 x", true, []step{read, set(50)}},
+	} {
+		db := testkit.OpenMem(t)
+		ks := timed(t, db)
+		put(t, db, ks, "k 30 x")
+		tx := testkit.Begin(t, db, stoat.ReadWrite)
+		for _, do := range c.steps {
+			testkit.Must(t, do(tx, ks))
+		}
+		put(t, db, ks, c.meanwhile)
+		testkit.Must(t, tx.In(nil).Set([]byte("other"), nil))
+		var want error
+		if c.conflict {
+			want = stoat.ErrConflict
+		}
+		if err := tx.Commit(); err != want {
+			t.Errorf("%s, and another transaction writes %s: %v, want %v", c.name, c.meanwhile, err, want)
+		}
+	}
+}
+
 func TestTimestamps_IteratorsIgnoreWritesAfterTheirSeek(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)

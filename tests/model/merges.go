@@ -67,7 +67,11 @@ func opRenew(r *Run, rng *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	key := r.keys.near(rng)
+	return r.renew(p, rng, r.keys.near(rng))
+}
+
+// renew renews a key on both sides.
+func (r *Run) renew(p *Pair, rng *rand.Rand, key string) error {
 	at := p.model.NowMs + uint64(rng.IntN(60))
 	if rng.IntN(5) == 0 {
 		at = 0
@@ -80,6 +84,33 @@ func opRenew(r *Run, rng *rand.Rand) error {
 		expiry = time.UnixMilli(int64(at))
 	}
 	return p.Tx.Renew([]byte(key), stoat.ExpiresAt(expiry))
+}
+
+// opStepOverOwn commits a transaction that merges into a value that it has set itself, or
+// renews it. The value may have expired by then.
+func opStepOverOwn(r *Run, rng *rand.Rand) error {
+	if err := r.settle(); err != nil { // so that the clock can move
+		return err
+	}
+	p, err := r.Begin(true)
+	if err != nil {
+		return err
+	}
+	key, v := r.keys.pick(rng), r.value(rng)
+	v.ExpiresAt = p.model.NowMs + uint64(rng.IntN(20))
+	err = r.Write(p, key, v)
+	if err == nil && rng.IntN(2) == 0 {
+		err = r.renew(p, rng, key)
+	} else if err == nil {
+		err = r.merge(p, key, r.operand(rng))
+	}
+	if err == nil {
+		err = opClockForward(r, rng)
+	}
+	if err != nil {
+		return err
+	}
+	return r.commit(p, 0)
 }
 
 // opUnregistered opens the database without its merge functions for a while. Nothing

@@ -47,6 +47,7 @@ var opKinds = slices.Concat([]opKind{
 	{"merge", 50, opMerge},
 	{"merge many into few keys", 8, opMergeMany},
 	{"renew", 25, opRenew},
+	{"step over an own value that expires", 10, opStepOverOwn},
 	{"reopen without merge functions", 1, opUnregistered},
 	{"drop a prefix", 1, opDropPrefix},
 	{"set many", 6, opSetMany},

@@ -17,7 +17,9 @@ func opClockForward(r *Run, rng *rand.Rand) error {
 	if r.still || len(r.asyncs) > 0 { // which commit at a time that the model knows
 		return nil
 	}
-	ms := r.clock.Ms.Add(int64(rng.IntN(20)))
+	// From the highest time on: otherwise opClockBack would keep the clock behind it.
+	ms := int64(r.clock.Seen()) + int64(rng.IntN(20))
+	r.clock.Ms.Store(ms)
 	r.say("clock at %d", ms)
 	return nil
 }

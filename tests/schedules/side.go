@@ -225,11 +225,12 @@ func (t *scheduleTxn) getAside(key string, at uint64) error {
 		return nil
 	}
 	want, ok := s.find(t.side.own, key, at, seq)
-	// Without timestamps, the transaction's own writes answer alone.
+	// The transaction's own write at the timestamp, or own deletion, answers alone.
 	own := slices.ContainsFunc(t.side.own, func(v sideWrite) bool { return v.hits(sideRead{key, at, at}) })
-	if back := want.at; s.timed || !own {
-		if !ok {
-			back = 0
+	if !own {
+		back := want.at // 0 if nothing was found
+		if ok && want.seq == 0 {
+			back++ // an own version is not read
 		}
 		t.side.reads = append(t.side.reads, sideRead{key, at, back})
 	}

@@ -199,8 +199,10 @@ type pendingCommit struct {
 	again   bool
 }
 
-// conflicts reports whether the transaction may not commit.
-func (p *pendingCommit) conflicts() bool { return p.model.Conflicts() || p.side.conflicts() }
+// conflicts reports whether the transaction may not commit at a time.
+func (p *pendingCommit) conflicts(ms uint64) bool {
+	return p.model.Lapsed(ms) || p.model.Conflicts() || p.side.conflicts()
+}
 
 // noteApplied gives the commit of a its number in the model as well.
 func (w *scheduleWorld) noteApplied(a *actor) {
@@ -215,7 +217,7 @@ func (w *scheduleWorld) noteApplied(a *actor) {
 	w.order = append(w.order, a)
 	if w.newestInMemory() > w.m.Last() {
 		p := a.pend
-		if p.refused = p.conflicts(); p.refused {
+		if p.refused = p.conflicts(w.clock.ms.Load()); p.refused {
 			return
 		}
 		if p.seq, _ = p.model.CommitAt(w.clock.ms.Load()); p.seq == 0 { // all writes are elsewhere
@@ -261,7 +263,7 @@ func (w *scheduleWorld) commit(a *actor, t *scheduleTxn, synced bool) error {
 	p := a.pend
 	w.endPending(a)
 	switch {
-	case errors.Is(err, stoat.ErrConflict) && p.seq == 0 && p.conflicts():
+	case errors.Is(err, stoat.ErrConflict) && p.seq == 0 && p.conflicts(w.clock.ms.Load()):
 		w.did.conflicts++
 		return nil
 	case p.seq == 0 && p.side.refuses(err):

@@ -84,6 +84,9 @@ func (t *Txn) Step(key string, s Step) {
 		}
 		v.Steps = &steps
 	case own:
+		if v.ExpiresAt != 0 && v.Live(s.NowMs) && (t.lapse == 0 || v.ExpiresAt < t.lapse) {
+			t.lapse = v.ExpiresAt
+		}
 		v = (&Steps{s}).over(v)
 	case holds(t.deleted, key):
 		if s.Renew {
@@ -95,6 +98,11 @@ func (t *Txn) Step(key string, s Step) {
 	}
 	t.Write(key, v)
 }
+
+// Lapsed reports whether a value has expired at a time that the transaction had set itself
+// before it merged into the value or renewed it. The commit is then a conflict: at that time,
+// the step finds no value.
+func (t *Txn) Lapsed(ms uint64) bool { return t.lapse != 0 && t.lapse <= ms }
 
 // A Tail is a merge function: it appends operands, and keeps the last Keep bytes.
 type Tail struct{ Keep int }

@@ -23,6 +23,7 @@ type Txn struct {
 	points  map[string]struct{}
 	ranges  []span
 	open    []*Iterator
+	lapse   uint64 // when Lapsed begins; 0 is never
 }
 
 // A span is the keys from lo, inclusive, to hi, exclusive.
@@ -179,6 +180,9 @@ func (t *Txn) hasRead(key string) bool {
 
 // CommitAt is Commit at a time, which all steps of the transaction get.
 func (t *Txn) CommitAt(ms uint64) (seq uint64, ok bool) {
+	if t.Lapsed(ms) {
+		return 0, false
+	}
 	for key, v := range t.pending {
 		if v.Steps != nil {
 			v.Steps = v.Steps.at(ms)
