@@ -91,14 +91,14 @@ func (d *DB) Check(ctx context.Context, o CheckOptions) (*CheckReport, error) {
 		records := check.Records{State: d.engine.Store.State(), Manifest: d.engine.Manifest, VerifyLog: d.engine.Commits.VerifyLog,
 			Log: d.engine.Commits.LogOptions(), Orphans: d.engine.Store.Orphans, Stop: options.Stop}
 		if f := d.engine.Follower; f != nil {
-			records.VerifyLog = f.VerifyLog
+			records.VerifyLog = func(stop func() error) (int64, error) { return f.VerifyLog(ctx, stop) }
 		} else if d.opts.ReadOnly {
 			records.VerifyLog = nil
 		}
 		err = report.CheckRecords(&records)
 	}
 	if err != nil {
-		return (*CheckReport)(report), fmt.Errorf("check: %w", err)
+		return (*CheckReport)(report), fmt.Errorf("check: %w", work.Ended(ctx, err))
 	}
 	return (*CheckReport)(report), report.Err()
 }

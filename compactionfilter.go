@@ -31,6 +31,9 @@ import (
 // what no value can be, the value stays, and the database reports a Warning. It reports at
 // most one a minute for each filter. A filter must not end its goroutine, as
 // testing.T.FailNow does: that would also end a background job.
+//
+// A filter may read the database. It must not call DB.Close, Compact, Collect, DropPrefix
+// or DropAll: they would wait for the compaction that waits for the filter.
 type Filter interface {
 	// Name names the filter in Options.Filter. It must not be "none".
 	Name() string

@@ -162,7 +162,7 @@ func (c *checkpoint) fill() error {
 	}
 	if c.source.Sync != nil {
 		if err := c.source.Sync(c.ctx); err != nil {
-			return err
+			return work.Ended(c.ctx, err)
 		}
 	}
 	state, err := c.flush(state)

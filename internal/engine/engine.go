@@ -304,10 +304,7 @@ func (e *Engine) startWorkers() {
 	w := &e.Workers
 	e.Group.Run(w.Governor, 0, e.Governor.Step)
 	e.startFollowing()
-	sweep := func() (time.Duration, error) { e.Store.Sweep(); return 0, nil }
-	if e.o.Follows {
-		e.Group.Run(w.Sweeper, 0, sweep)
-	}
+	e.Group.Run(w.Sweeper, 0, func() (time.Duration, error) { e.Store.Sweep(); return 0, nil })
 	if e.o.ReadOnly || e.exec.Manual {
 		return
 	}
@@ -318,7 +315,6 @@ func (e *Engine) startWorkers() {
 	if e.Spaces.Dropping() { // the last opening has not freed all that it dropped
 		e.wakeDropper()
 	}
-	e.Group.Run(w.Sweeper, 0, sweep)
 }
 
 // wakeDropper wakes the dropper, and starts its goroutine the first time: most

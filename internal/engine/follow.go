@@ -57,7 +57,7 @@ func (e *Engine) FilesToCheck(ctx context.Context) (s manifest.State, files *tre
 	if e.Follower != nil {
 		p, err := e.Follower.Pin(ctx, options.FS)
 		if err != nil {
-			return s, nil, nil, err
+			return s, nil, nil, work.Ended(ctx, err)
 		}
 		options.FS = p.FS
 		return p.State, tree.New(options), p.Close, nil

@@ -38,9 +38,9 @@ const LockName = "LOCK"
 // a manifest, and step 2 writes none.
 //
 // A read-only Open looks for a manifest before step 2, and creates and changes nothing in
-// steps 1 and 2. It leaves out steps 4 and 6 to 8, and starts only the governor. A follower
-// also takes no lock. In step 5 it reads what the writer has written, and step 9 starts the
-// goroutine that goes on with that.
+// steps 1 and 2. It leaves out steps 4 and 6 to 8, and starts only the governor and the
+// sweeper. A follower also takes no lock. In step 5 it reads what the writer has written,
+// and step 9 starts the goroutine that goes on with that.
 func (e *Engine) Open(o Options) (err error) {
 	e.o, e.raw = o, o.FS
 	e.exec = &e.o.Executor

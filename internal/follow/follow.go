@@ -481,8 +481,8 @@ func (f *Follower) Step() (again time.Duration, err error) {
 }
 
 // VerifyLog reads the log of the newest manifest from its start, and returns how many
-// transactions there are. pass is called now and then, and stops it.
-func (f *Follower) VerifyLog(pass func() error) (records int64, err error) {
+// transactions there are. pass is called now and then, and stops it. So does the end of ctx.
+func (f *Follower) VerifyLog(ctx context.Context, pass func() error) (records int64, err error) {
 	for range triesMax {
 		records, tail, err := verify(f.o.Log, f.store.State().Spans, pass)
 		if err == nil {
@@ -493,9 +493,9 @@ func (f *Follower) VerifyLog(pass func() error) (records int64, err error) {
 			return records, err
 		}
 		// The writer may have freed a segment, and used it again, before all of it was read.
-		// Then the log seemed to end there, or to be damaged.
-		if e := f.Refresh(f.o.Group.Stopped()); e != nil {
-			return records, errors.Join(e, err)
+		// Then the log seemed to end there, or to be damaged. Only a refresh can tell.
+		if err := f.Refresh(ctx); err != nil {
+			return records, err
 		}
 		if tail.Within(f.store.State().Spans) || mutant.On(mutant.FollowChecksOnce) {
 			return records, err

@@ -150,6 +150,7 @@ func (a *arena) extend(n int) error {
 func (a *arena) nextChunk(n int) (chunk, error) {
 	if last := len(a.spare) - 1; last >= 0 && len(a.spare[last].bytes) >= n {
 		c := a.spare[last]
+		a.spare[last] = chunk{}
 		a.spare = a.spare[:last]
 		return c, nil
 	}
@@ -189,8 +190,20 @@ type arenaMark struct {
 
 func (a *arena) mark() arenaMark { return arenaMark{len(a.chunks), a.tip} }
 
+// unlink takes the chunks after the first kept ones out of the directories. The Go garbage
+// collector must not find there the address of memory that the system has back. No reader
+// may hold an entry in these chunks.
+func (a *arena) unlink(kept int) {
+	end := len(a.chunks) + 1
+	clear(unsafe.Slice(a.dir.Load(), a.dirLen)[kept+1 : end])
+	if first := a.dirFirst[:]; kept+1 < len(first) { // the directory may be a larger one by now
+		clear(first[kept+1 : min(end, len(first))])
+	}
+}
+
 // rollback removes the entries allocated since m. None of them may be published.
 func (a *arena) rollback(m arenaMark) {
+	a.unlink(m.chunks)
 	for _, c := range a.chunks[m.chunks:] {
 		a.mem.free(c.bytes)
 	}
@@ -217,6 +230,9 @@ func (a *arena) reset(keep int) {
 		}
 	}
 	// The first chunk stays in place, the others become spare.
+	if stays := min(kept, 1); stays < len(a.chunks) {
+		a.unlink(stays)
+	}
 	for i := len(a.chunks) - 1; i > 0 || i == 0 && kept == 0; i-- {
 		if i >= kept {
 			a.mem.free(a.chunks[i].bytes)

@@ -1,6 +1,7 @@
 package memtable
 
 import (
+	"slices"
 	"sync"
 	"unsafe"
 )
@@ -84,7 +85,7 @@ func (m *slabs) Free(b []byte) {
 		if s.live--; s.live == 0 {
 			// The uncut rest of the slab goes with it: a caller that frees all
 			// blocks is about to end.
-			m.list = append(m.list[:i], m.list[i+1:]...)
+			m.list = slices.Delete(m.list, i, i+1)
 			m.from.Free(s.bytes)
 		}
 		return

@@ -61,3 +61,24 @@ func TestSlabs_BlocksAreZeroedAndDisjointAndAllReturn(t *testing.T) {
 		t.Errorf("%d slabs with %d bytes are left", under.blocks, under.bytes)
 	}
 }
+
+func TestSlabs_LeaveNoAddressOfASlabThatTheyGaveBack(t *testing.T) {
+	t.Parallel()
+	m := Slabs(Heap()).(*slabs)
+	first, err := m.Alloc(slabFirst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Alloc(slabFirst); err != nil {
+		t.Fatal(err)
+	}
+	m.Free(first)
+	if len(m.list) != 1 {
+		t.Fatalf("%d slabs, want the second one", len(m.list))
+	}
+	for _, s := range m.list[1:cap(m.list)] {
+		if s != nil {
+			t.Error("the list has a slab behind its end")
+		}
+	}
+}

@@ -52,7 +52,7 @@ func (r *Registry) Drop(ctx context.Context, name string) error {
 	}
 	if err := r.deleteHandle(ctx, h); err != nil {
 		r.tombstones.Store(h.Space.Number(), h)
-		return fmt.Errorf("drop the data of keyspace %q: %w", name, err)
+		return fmt.Errorf("drop the data of keyspace %q: %w", name, work.Ended(ctx, err))
 	}
 	return nil
 }

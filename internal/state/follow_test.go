@@ -149,3 +149,40 @@ func TestKeep_AFileThatIsBackIsNotSwept(t *testing.T) {
 	store.Closing()
 	store.Shut()
 }
+
+// A caller may find the database open, and take a slot after the last reader. It is refused.
+// Until then, its slot shows what an earlier holder has read.
+func TestShut_DeletesWhatTheSlotOfARefusedCallerShows(t *testing.T) {
+	t.Parallel()
+	store, s := newFollower(t)
+	show := func(n base.SeqNum) {
+		m := store.Memory.NewTable(0)
+		if err := m.Set([]byte("key"), nil, 0, base.Meta{Kind: base.KindSet}, n); err != nil {
+			t.Fatal(err)
+		}
+		store.Follow(s, []*memtable.Table{m}, n)
+	}
+	show(1)
+	slot, err := store.Acquire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.Begin(slot)
+	show(2)
+	store.Sweep()
+	if store.ObsoleteMemtableBytes() == 0 {
+		t.Fatal("a reader keeps no memtable")
+	}
+	store.Closing()
+	earlier := slot.Data.reads.Load()
+	store.Release(slot)
+	late := store.readers.Acquire(&store.visible)
+	late.Data.reads.Store(earlier) // whichever slot it is
+	if store.deleteObsolete(); !store.ObsoleteEmpty() || store.ObsoleteMemtableBytes() > 0 {
+		t.Errorf("%d bytes of memtables are left", store.ObsoleteMemtableBytes())
+	}
+	store.Release(late)
+	if store.Shut(); store.Memory.Taken() > 0 {
+		t.Errorf("%d bytes of memory have not been given back", store.Memory.Taken())
+	}
+}

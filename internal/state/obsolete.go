@@ -169,6 +169,21 @@ func (s *Store) sweepLocked() (freed bool) {
 	return len(unused) > 0
 }
 
+// deleteObsolete deletes everything obsolete after the last reader. A caller that takes a slot
+// now is refused before it reads, but the slot may show the mark of an earlier holder.
+func (s *Store) deleteObsolete() {
+	o := &s.obsolete
+	o.sweeping.Lock()
+	defer o.sweeping.Unlock()
+	o.mu.Lock()
+	gone := o.list
+	o.list = nil
+	o.mu.Unlock()
+	for i := range gone {
+		s.delete(&gone[i])
+	}
+}
+
 // ObsoleteEmpty reports whether everything obsolete was deleted.
 func (s *Store) ObsoleteEmpty() bool {
 	s.obsolete.mu.Lock()

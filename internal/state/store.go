@@ -180,7 +180,7 @@ func (s *Store) reap() {
 		return
 	}
 	s.shutting.done = true
-	s.Sweep()
+	s.deleteObsolete()
 	if err := s.free(); err != nil {
 		s.report(event.Warning{What: "a table could not be closed", Err: err})
 	}

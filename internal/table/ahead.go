@@ -58,10 +58,12 @@ func (a *Ahead) Begin() {
 	a.n, a.aimed = 0, 0
 }
 
-// Clear releases the readers, and forgets all lookups.
+// Clear releases the readers, and forgets all lookups. The Go garbage collector must not
+// find addresses in files that are no longer mapped.
 func (a *Ahead) Clear() {
 	a.Begin()
 	clear(a.asks[:a.used])
+	clear(a.places[:placesMax*a.used])
 	a.used = 0
 }
 

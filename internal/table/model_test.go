@@ -203,6 +203,32 @@ func TestAhead_ComparesTheKey(t *testing.T) {
 	}
 }
 
+// The memory for lookups stays when the readers of their tables are closed.
+func TestAhead_ClearLeavesNoAddressInAFile(t *testing.T) {
+	t.Parallel()
+	entries := manyEntries(3000)
+	data, _ := mustBuild(t, entries, WriterOptions{})
+	r := mustOpen(t, data, ReaderOptions{})
+	if err := r.Load(); err != nil {
+		t.Fatal(err)
+	}
+	var a Ahead
+	for _, n := range []int{AheadSize, 1} {
+		a.Begin()
+		for i := range n {
+			a.Add(r, hashOf(entries[20*i].Key))
+		}
+		a.Load()
+	}
+	isAddress := func(p *byte) bool { return p != nil }
+	if !slices.ContainsFunc(a.places[:], isAddress) {
+		t.Fatal("nothing was loaded")
+	}
+	if a.Clear(); slices.ContainsFunc(a.places[:], isAddress) {
+		t.Error("an address is left")
+	}
+}
+
 // near returns a key that is close to key and probably absent.
 func near(rng *rand.Rand, key []byte) []byte {
 	k := bytes.Clone(key)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/cache"
@@ -38,8 +39,8 @@ type ReaderOptions struct {
 // system call, which blocks only the goroutine, and not a page fault, which blocks
 // the processor.
 //
-// All fields are immutable between Open and Close. The bitmaps and the gauge change
-// inside, by atomic operations.
+// All fields are immutable between Open and Close. The bitmaps, the gauge and the count of
+// drops change by atomic operations.
 type Reader struct {
 	// A read of an absent key needs only these, which share a cache line: a point
 	// read searches several tables before it finds its key.
@@ -68,6 +69,7 @@ type Reader struct {
 	m         vfs.Mapping
 	sealed    *seal.Mapping // m, if the file is sealed
 	name      string
+	drops     atomic.Uint64 // the pages were dropped so often
 }
 
 // Open opens the table in file, which has the given size. The reader takes over the

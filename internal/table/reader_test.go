@@ -285,3 +285,22 @@ func TestCompression_RandomValuesStayUncompressed(t *testing.T) {
 		t.Errorf("a key of 12 bytes costs %.1f bytes", perEntry)
 	}
 }
+
+// A reader that has verified a part may mark it only when the pages were given back.
+func TestDropPages_TakesAMarkThatIsSetAfterIt(t *testing.T) {
+	t.Parallel()
+	data, _ := mustBuild(t, manyEntries(500), WriterOptions{})
+	r := mustOpen(t, data, ReaderOptions{})
+	for name, verified := range map[string]bitmap{"keys": r.keysOK, "values": r.valsOK, "a page of the index": r.pagesOK} {
+		before := r.drops.Load()
+		if err := r.DropPages(); err != nil {
+			t.Fatal(err)
+		}
+		if r.mark(verified, 0, before); verified.has(0) {
+			t.Errorf("%s: what was verified before the pages were given back counts", name)
+		}
+		if r.mark(verified, 0, r.drops.Load()); !verified.has(0) {
+			t.Errorf("%s: what was verified after that does not count", name)
+		}
+	}
+}

@@ -17,9 +17,21 @@ func (r *Reader) Gauge() *residency.Gauge { return &r.gauge }
 // sections stay: every read needs them, and no read fetches them.
 func (r *Reader) DropPages() error {
 	r.forget()
-	// A reader may verify some meanwhile, which then go all the same.
-	defer r.forget()
-	return r.m.DontNeed(0, r.sumsOff()&^(keepAlign-1))
+	err := r.m.DontNeed(0, r.sumsOff()&^(keepAlign-1))
+	// A reader may have verified some meanwhile, which go all the same. It may not have set
+	// its mark yet.
+	r.drops.Add(1)
+	r.forget()
+	return err
+}
+
+// mark remembers in verified that a part was verified. drops is the count of drops from before
+// the reader looked at the bytes.
+func (r *Reader) mark(verified bitmap, i int, drops uint64) {
+	verified.set(i)
+	if r.drops.Load() != drops {
+		verified.clear() // as DropPages did before this mark was set
+	}
 }
 
 // forget makes later reads verify all pages again.

@@ -64,10 +64,11 @@ func (r *Reader) verifyKeys(b int, fetch bool) error {
 			return err
 		}
 	}
+	drops := r.drops.Load()
 	if err := r.checkKeyPart(b, e, r.data[e.keyOff:e.keyOff+int64(e.keyLen)]); err != nil {
 		return err
 	}
-	r.keysOK.set(b)
+	r.mark(r.keysOK, b, drops)
 	return nil
 }
 
@@ -121,11 +122,12 @@ func (r *Reader) verifyValues(b int, v *view, fetch bool) error {
 			return err
 		}
 	}
+	drops := r.drops.Load()
 	stored := r.data[v.valOff : v.valOff+int64(v.valLen)]
 	if err := r.checkValuePart(b, v, stored); err != nil {
 		return err
 	}
-	r.valsOK.set(b)
+	r.mark(r.valsOK, b, drops)
 	return nil
 }
 
@@ -145,9 +147,10 @@ func (r *Reader) verifyPage(p int, fetch bool) error {
 			return err
 		}
 	}
+	drops := r.drops.Load()
 	if err := r.checkSum(b, at, 2*int(r.blocks)+p, "checksum of the hash index"); err != nil {
 		return r.inFile(err)
 	}
-	r.pagesOK.set(p)
+	r.mark(r.pagesOK, p, drops)
 	return nil
 }

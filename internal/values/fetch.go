@@ -84,8 +84,9 @@ func (r *Reader) fetchRecords(records []extent, from, to int64) {
 		return
 	}
 	for _, x := range records {
+		drops := v.drops.Load()
 		if r.check(v, x.at, v.data[x.at:x.at+x.length]) == nil {
-			v.marks.set(x.at)
+			v.mark(x.at, drops)
 		}
 	}
 }

@@ -96,10 +96,11 @@ func (r *Reader) verify(v *view, at int64, rec []byte) error {
 	if err := r.fetch(v, at, int64(len(rec))); err != nil {
 		return err
 	}
+	drops := v.drops.Load()
 	if err := r.check(v, at, rec); err != nil {
 		return err
 	}
-	v.marks.set(at)
+	v.mark(at, drops)
 	return nil
 }
 

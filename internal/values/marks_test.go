@@ -61,3 +61,27 @@ func TestMarks_AFewTakeLittleMemory(t *testing.T) {
 		}
 	}
 }
+
+// A reader that has verified a record may mark it only when the pages were given back.
+func TestDropPages_TakesAMarkThatIsSetAfterIt(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{100, 2 * stretchMin} { // marks are bits, and offsets
+		values := []stored{{key: []byte("key"), seq: 1, value: make([]byte, size)}}
+		data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt})
+		r := mustOpen(t, data, testSalt)
+		v, err := r.mapped()
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := v.drops.Load()
+		if err := r.DropPages(); err != nil {
+			t.Fatal(err)
+		}
+		if v.mark(fileHeaderSize, before); v.marks.has(fileHeaderSize) {
+			t.Errorf("%d bytes: what was verified before the pages were given back counts", size)
+		}
+		if v.mark(fileHeaderSize, v.drops.Load()); !v.marks.has(fileHeaderSize) {
+			t.Errorf("%d bytes: what was verified after that does not count", size)
+		}
+	}
+}

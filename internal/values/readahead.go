@@ -246,6 +246,7 @@ func (ra *readahead) verify(l *lane, until int64) error {
 	v := l.v
 	l.request(until)
 	for l.at < until && !ra.stopped.Load() {
+		drops := v.drops.Load()
 		h, err := v.r.fetchAhead(v, l.at, &l.fetched)
 		if err != nil {
 			return err
@@ -254,7 +255,7 @@ func (ra *readahead) verify(l *lane, until int64) error {
 			if err := h.checkRecord(v.r.salt, l.at, v.data[l.at:l.at+h.size()]); err != nil {
 				return err
 			}
-			v.marks.set(l.at)
+			v.mark(l.at, drops)
 		}
 		l.at += h.size()
 	}

@@ -74,6 +74,7 @@ type view struct {
 	end   int64 // of the records
 	num   base.FileNum
 	marks marks
+	drops atomic.Uint64 // the pages were dropped so often
 	remap remap
 	m     vfs.Mapping
 	// sealed is m if the file is sealed.

@@ -47,9 +47,21 @@ func (r *Reader) DropPages() error {
 	r.gauge.Clear()
 	r.fetched.Store(0)
 	v.advised.set(0, 0)
-	// A reader may verify some meanwhile, which then go all the same.
-	defer v.marks.clear()
-	return v.m.DontNeed(0, v.end)
+	err := v.m.DontNeed(0, v.end)
+	// A reader may have verified some meanwhile, which go all the same. It may not have set
+	// its mark yet.
+	v.drops.Add(1)
+	v.marks.clear()
+	return err
+}
+
+// mark remembers that the record at offset at was verified. drops is the count of drops from
+// before the reader looked at its bytes.
+func (v *view) mark(at int64, drops uint64) {
+	v.marks.set(at)
+	if v.drops.Load() != drops {
+		v.marks.clear() // as DropPages did before this mark was set
+	}
 }
 
 // Trim gives the memory of the sealed bytes of a sealed file back.

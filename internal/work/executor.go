@@ -97,6 +97,6 @@ func (e *Executor) Parallel(fns ...func()) {
 	for _, fn := range fns[1:] {
 		all.Go(fn)
 	}
+	defer all.Wait() // also if the first function panics
 	fns[0]()
-	all.Wait()
 }

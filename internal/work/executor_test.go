@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestExecutor_WidthOfAManualJobIsOne(t *testing.T) {
@@ -34,6 +36,28 @@ func TestExecutor_ParallelWaitsForAll(t *testing.T) {
 	if got := ended.Load(); got != 3 {
 		t.Errorf("%d functions have ended when Parallel returns, want 3", got)
 	}
+}
+
+func TestExecutor_ParallelWaitsForTheOthersWhenTheFirstFunctionPanics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var ended atomic.Bool
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic is lost")
+				}
+			}()
+			new(Executor).Parallel(
+				func() { panic("on purpose") },
+				func() { time.Sleep(time.Second); ended.Store(true) },
+			)
+		}()
+		if !ended.Load() {
+			t.Error("a function goes on when Parallel has ended")
+			time.Sleep(time.Minute) // it ends before the bubble
+		}
+	})
 }
 
 // A manual executor has one thread: it runs functions in order. The race detector

@@ -2,17 +2,20 @@ package behaviour
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stoatdb/stoat"
 	frames "github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -42,27 +45,27 @@ func (f watchedFile) ReadAt(p []byte, offset int64) (int, error) {
 	return f.File.ReadAt(p, offset)
 }
 
-// The writer uses a segment again while a check of a follower reads it. The old use then
-// seems to end early.
-func TestFollower_ACheckReadsTheWholeLogAlthoughTheWriterRecyclesIt(t *testing.T) {
-	t.Parallel()
-	disk := memfs.New()
-	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.MemtableSize = testkit.SmallMemtable })
-	defer db.Close()
+// followRecycled returns a writer, and a follower that reads through fs. The writer uses a
+// segment again while a check of the follower reads it. The old use then seems to end early.
+// After that, recycled is called.
+func followRecycled(t *testing.T, disk *memfs.FS, fs vfs.FS, recycled func()) (db, f *stoat.DB) {
+	t.Helper()
+	db = testkit.OpenOn(t, disk, func(o *stoat.Options) { o.MemtableSize = testkit.SmallMemtable })
+	t.Cleanup(func() { testkit.Must(t, db.Close()) })
 	n := 0
 	write := func() { set(t, db, fmt.Sprint("key", n%100), strings.Repeat(fmt.Sprint(n), 300)); n++ }
 	for range 20 {
 		write()
 	}
-	watched := &watchedLog{FS: disk}
-	f := follow(t, watched)
-	begun, recycled := false, false // reading from the start of the log
+	watched := &watchedLog{FS: fs}
+	f = follow(t, watched)
+	begun, done := false, false // reading from the start of the log
 	watched.read = func(path string, offset int64) {
 		begun = begun || offset == frames.Start
-		if !begun || offset <= frames.Start || recycled {
+		if !begun || offset <= frames.Start || done {
 			return
 		}
-		recycled = true
+		done = true
 		before := saltOf(t, disk, path)
 		for saltOf(t, disk, path) == before {
 			write()
@@ -72,7 +75,15 @@ func TestFollower_ACheckReadsTheWholeLogAlthoughTheWriterRecyclesIt(t *testing.T
 			}
 		}
 		clearOldFrames(t, disk, path)
+		recycled()
 	}
+	return db, f
+}
+
+func TestFollower_ACheckReadsTheWholeLogAlthoughTheWriterRecyclesIt(t *testing.T) {
+	t.Parallel()
+	disk, recycled := memfs.New(), false
+	db, f := followRecycled(t, disk, disk, func() { recycled = true })
 	got, err := f.Check(t.Context(), stoat.CheckOptions{})
 	testkit.Must(t, err)
 	want, err := db.Check(t.Context(), stoat.CheckOptions{})
@@ -80,6 +91,98 @@ func TestFollower_ACheckReadsTheWholeLogAlthoughTheWriterRecyclesIt(t *testing.T
 	if !recycled || got.LogRecords != want.LogRecords {
 		t.Errorf("a follower found %d transactions in the log, want %d (%v)", got.LogRecords, want.LogRecords, recycled)
 	}
+}
+
+// Only the manifest tells whether the log is damaged, or the writer has used it again.
+func TestFollower_ACheckThatCannotReadTheManifestAgainCallsNoRecycledLogDamaged(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	faults := faultfs.New(disk)
+	_, f := followRecycled(t, disk, faults, func() {
+		faults.Add(faultfs.Rule{Op: vfs.OpRead, Category: vfs.CatManifest, Forever: true})
+	})
+	report, err := f.Check(t.Context(), stoat.CheckOptions{})
+	testkit.WantError(t, "Check", err, vfs.ErrIO)
+	if errors.Is(err, stoat.ErrCorrupt) || report != nil && len(report.Problems) > 0 {
+		t.Errorf("a check of a sound log says %v", err)
+	}
+}
+
+// The follower is closed while a check or a checkpoint reads a new commit.
+func TestFollower_CloseEndsChecksAndCheckpointsWithErrClosed(t *testing.T) {
+	t.Parallel()
+	check := func(f *stoat.DB) error {
+		_, err := f.Check(context.Background(), stoat.CheckOptions{})
+		return err
+	}
+	checkpoint := func(f *stoat.DB) error { return f.Checkpoint(context.Background(), testkit.CopyDir) }
+	for _, c := range []struct {
+		what  string
+		call  func(*stoat.DB) error
+		later bool // the commit comes when the call has chosen what to copy
+	}{
+		{"Check", check, false},
+		{"Checkpoint", checkpoint, false},
+		{"Checkpoint that makes durable what it has", checkpoint, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			disk := memfs.New()
+			db := testkit.OpenOn(t, disk, nil)
+			set(t, db, "key", "value")
+			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{})) // makes a table
+			watched := &watchedLog{FS: disk}
+			f := follow(t, watched)
+			closed := make(chan error, 1)
+			commit := func() {
+				set(t, db, "new", "value")
+				watched.read = func(string, int64) {
+					watched.read = nil
+					go func() { closed <- f.Close() }()
+					synctest.Wait() // until Close waits for the call
+				}
+			}
+			if c.later {
+				disk.SetHook(func(op vfs.Op) {
+					if op.Kind != vfs.OpLink {
+						return
+					}
+					disk.SetHook(nil)
+					done := make(chan struct{}) // locks are ranked by goroutine
+					go func() { defer close(done); commit() }()
+					<-done
+				})
+			} else {
+				commit()
+			}
+			testkit.WantError(t, c.what, c.call(f), stoat.ErrClosed)
+			testkit.Must(t, <-closed)
+			testkit.Must(t, db.Close())
+		})
+	}
+}
+
+// The follower is closed while a check reads the manifest again, which fails.
+func TestFollower_CloseEndsACheckOfARecycledLogWithErrClosed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		disk := memfs.New()
+		faults := faultfs.New(disk)
+		var f *stoat.DB
+		closed := make(chan error, 1)
+		_, f = followRecycled(t, disk, faults, func() {
+			faults.Add(faultfs.Rule{Op: vfs.OpRead, Category: vfs.CatManifest, Forever: true})
+			faults.Observe(func(op vfs.Op) {
+				if op.Kind == vfs.OpRead && op.Category == vfs.CatManifest {
+					faults.Observe(nil)
+					go func() { closed <- f.Close() }()
+					synctest.Wait() // until Close waits for the check
+				}
+			})
+		})
+		_, err := f.Check(context.Background(), stoat.CheckOptions{})
+		testkit.WantError(t, "Check", err, stoat.ErrClosed)
+		testkit.Must(t, <-closed)
+	})
 }
 
 // saltOf returns the salt of the segment that a log file holds now.

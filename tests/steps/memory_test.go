@@ -358,6 +358,39 @@ func TestGovernor_FilesAreUnmappedWhenManyAreOpen(t *testing.T) {
 	readMemory(t, db, values)
 }
 
+// A read-only database has few jobs. The sweeper is one of them.
+func TestGovernor_AReadOnlyDatabaseClosesWhatItsTransactionsHaveKept(t *testing.T) {
+	t.Parallel()
+	const values = 3000
+	for _, keys := range []stoat.KeyProvider{nil, testkit.Keys} {
+		opts := &stoat.Options{FS: memfs.NewVolatile(), Keys: keys, MemoryBudget: testkit.SmallBudget, MemtableSize: testkit.SmallMemtable}
+		db, err := stoat.Open("/db", opts)
+		testkit.Must(t, err)
+		testkit.SetKeys(t, db, 0, values, 1000, 'v')
+		testkit.Must(t, db.Close())
+		opts.ReadOnly = true
+		read, err := inside.Open("/db", opts, work.Executor{})
+		testkit.Must(t, err)
+		if keys == nil {
+			read.Engine.Governor.OpenMax = 1
+		}
+		tx := testkit.Begin(t, read.DB, stoat.ReadOnly)
+		for i := range values {
+			_, err := tx.Get(testkit.Key(i))
+			testkit.Must(t, err)
+		}
+		mustRound(t, read, false)
+		if read.Engine.Store.Retired() == 0 {
+			t.Error("no reader of a file was retired")
+		}
+		tx.Discard()
+		testkit.Eventually(t, "the readers of files that a transaction has kept are closed", func() bool {
+			return read.Engine.Store.Retired() == 0
+		})
+		testkit.Must(t, read.Close())
+	}
+}
+
 func TestGovernor_SleepsWhileNoReaderComes(t *testing.T) {
 	t.Parallel()
 	db := stillMemoryDB(t, 500)
