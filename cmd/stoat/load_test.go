@@ -148,7 +148,11 @@ func TestLines_ALongLineTakesNoLongerThanManyShortOnes(t *testing.T) {
 		}
 		return time.Since(began)
 	}
-	if short, long := read(256), read(1); long > 20*short+time.Second {
+	short, long := read(256), read(1)
+	for range 2 {
+		short, long = min(short, read(256)), min(long, read(1))
+	}
+	if long > 20*short+time.Second {
 		t.Errorf("a line of %d bytes takes %v, 256 lines take %v", size, long, short)
 	}
 }

@@ -68,7 +68,7 @@ func TestMark_OnlyTheSyncOfAGroupWaitsForTheNextGroup(t *testing.T) {
 	go func() { ended <- c.lead(t.Context(), sync) }()
 	select {
 	case <-commit.ready:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the commit waits for the next group")
 	}
 	if commit.err != nil || store.Visible() != 1 || len(ended) > 0 {

@@ -52,9 +52,9 @@ func TestRaisedIn_FindsTheKeyspacesOfATable(t *testing.T) {
 
 // Each edit of the manifest asks for each table, while other edits and large commits wait.
 func TestRaisedIn_TakesLittleTimeBesideManyKeyspaces(t *testing.T) {
-	took := func(spaces int) time.Duration {
-		all, least := raisedSpaces(spaces), time.Hour
-		for range 5 {
+	beside := func(spaces int) (measure func() time.Duration) {
+		all := raisedSpaces(spaces)
+		return func() time.Duration {
 			started := time.Now()
 			for i := range 2000 {
 				at := uint32(i % spaces)
@@ -62,11 +62,15 @@ func TestRaisedIn_TakesLittleTimeBesideManyKeyspaces(t *testing.T) {
 					t.Fatal("no keyspace is found")
 				}
 			}
-			least = min(least, time.Since(started))
+			return time.Since(started)
 		}
-		return least
 	}
-	if few, many := took(200), took(40_000); many > 20*few {
+	besideFew, besideMany := beside(200), beside(40_000)
+	few, many := besideFew(), besideMany()
+	for range 20 { // in turns, so that a busy machine slows down both
+		few, many = min(few, besideFew()), min(many, besideMany())
+	}
+	if many > 20*few {
 		t.Errorf("%v for each 2,000 tables beside 200 keyspaces, %v beside 40,000", few, many)
 	}
 }

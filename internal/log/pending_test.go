@@ -4,7 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/record"
@@ -126,71 +126,78 @@ func TestRecover_FramesBehindAnUnprovenSegmentProveNothing(t *testing.T) {
 // A commit must not be acknowledged before the segments before it are durable.
 func TestSync_WaitsForTheSegmentsBefore(t *testing.T) {
 	t.Parallel()
-	d := newWorkload(t, 1)
-	fs := faultfs.New(d.disk)
-	d.o.FS = fs
-	release := d.holdJobs()
-	d.open()
-	d.append()
-	must(t, d.w.Flush())
-	must(t, d.w.Sync())
-	full := d.o.path(d.w.Current().File)
-	for d.w.Stats().Rotations == 0 {
-		d.write()
-	}
-	must(t, d.w.Flush())
-	fs.Add(faultfs.Rule{Op: vfs.OpSyncData, Path: full})
-	synced := make(chan error)
-	go func() { synced <- d.w.Sync() }()
-	select {
-	case err := <-synced:
-		t.Fatalf("the sync of a commit does not wait for the segment before: %v", err)
-	case <-time.After(5 * time.Millisecond):
-	}
-	close(release)
-	if err := <-synced; !errors.Is(err, faultfs.ErrInjected) {
-		t.Fatalf("a segment before could not be synced, and the sync of a commit says %v", err)
-	}
-	if err := d.w.Err(); !errors.Is(err, faultfs.ErrInjected) {
-		t.Fatalf("the writer goes on: %v", err)
-	}
-	_ = d.w.Close() // it repeats the error
+	synctest.Test(t, func(t *testing.T) {
+		d := newWorkload(t, 1)
+		fs := faultfs.New(d.disk)
+		d.o.FS = fs
+		release := d.holdJobs()
+		d.open()
+		d.append()
+		must(t, d.w.Flush())
+		must(t, d.w.Sync())
+		full := d.o.path(d.w.Current().File)
+		for d.w.Stats().Rotations == 0 {
+			d.write()
+		}
+		must(t, d.w.Flush())
+		fs.Add(faultfs.Rule{Op: vfs.OpSyncData, Path: full})
+		synced := make(chan error)
+		go func() { synced <- d.w.Sync() }()
+		synctest.Wait()
+		select {
+		case err := <-synced:
+			close(release)
+			t.Fatalf("the sync of a commit does not wait for the segment before: %v", err)
+		default:
+		}
+		close(release)
+		if err := <-synced; !errors.Is(err, faultfs.ErrInjected) {
+			t.Fatalf("a segment before could not be synced, and the sync of a commit says %v", err)
+		}
+		if err := d.w.Err(); !errors.Is(err, faultfs.ErrInjected) {
+			t.Fatalf("the writer goes on: %v", err)
+		}
+		_ = d.w.Close() // it repeats the error
+	})
 }
 
 func TestRotation_WaitsWhenManySegmentsArePending(t *testing.T) {
 	t.Parallel()
-	d := newWorkload(t, 1)
-	release := d.holdJobs()
-	d.open()
-	for d.w.Stats().Rotations < pendingMax {
-		d.write()
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for d.w.Stats().Rotations == pendingMax {
+	synctest.Test(t, func(t *testing.T) {
+		d := newWorkload(t, 1)
+		release := d.holdJobs()
+		d.open()
+		for d.w.Stats().Rotations < pendingMax {
 			d.write()
 		}
-	}()
-	d.w.mu.Lock()
-	if n := len(d.w.mu.pending); n != pendingMax {
-		t.Errorf("%d segments are pending, want %d", n, pendingMax)
-	}
-	d.w.mu.Unlock()
-	select {
-	case <-done:
-		t.Error("another rotation did not wait")
-	case <-time.After(5 * time.Millisecond):
-	}
-	close(release)
-	<-done
-	must(t, d.w.Close())
-	next := 0
-	o := d.o
-	o.Random = rand.New(rand.NewPCG(1, 1)).Uint64
-	if _, err := Recover(o, d.spans, collect(&next)); err != nil || next != d.built {
-		t.Fatalf("%d transactions, want %d: %v", next, d.built, err)
-	}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for d.w.Stats().Rotations == pendingMax {
+				d.write()
+			}
+		}()
+		d.w.mu.Lock()
+		if n := len(d.w.mu.pending); n != pendingMax {
+			t.Errorf("%d segments are pending, want %d", n, pendingMax)
+		}
+		d.w.mu.Unlock()
+		synctest.Wait()
+		select {
+		case <-done:
+			t.Error("another rotation did not wait")
+		default:
+		}
+		close(release)
+		<-done
+		must(t, d.w.Close())
+		next := 0
+		o := d.o
+		o.Random = rand.New(rand.NewPCG(1, 1)).Uint64
+		if _, err := Recover(o, d.spans, collect(&next)); err != nil || next != d.built {
+			t.Fatalf("%d transactions, want %d: %v", next, d.built, err)
+		}
+	})
 }
 
 func TestProven_EndsInTheOldestSegmentThatIsNotDurable(t *testing.T) {
@@ -328,32 +335,35 @@ func TestSyncAhead_TriesAPreparationThatFailedOnlyOnce(t *testing.T) {
 // Segments of large transactions are limited by their bytes.
 func TestRotation_WaitsWhenLargeSegmentsArePending(t *testing.T) {
 	t.Parallel()
-	d := newWorkload(t, 1)
-	release := d.holdJobs()
-	d.open()
-	large := func() {
-		d.w.prepareAt = never
-		must(t, appendTx(d.w, make([]byte, 2*d.o.SegmentSizeMax)))
-		must(t, d.w.Flush())
-	}
-	large()
-	large()
-	d.w.mu.Lock()
-	if n := len(d.w.mu.pending); n != 2 {
-		t.Errorf("%d segments are pending, want the first one and one large one", n)
-	}
-	d.w.mu.Unlock()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	synctest.Test(t, func(t *testing.T) {
+		d := newWorkload(t, 1)
+		release := d.holdJobs()
+		d.open()
+		large := func() {
+			d.w.prepareAt = never
+			must(t, appendTx(d.w, make([]byte, 2*d.o.SegmentSizeMax)))
+			must(t, d.w.Flush())
+		}
 		large()
-	}()
-	select {
-	case <-done:
-		t.Error("a third large segment did not wait")
-	case <-time.After(5 * time.Millisecond):
-	}
-	close(release)
-	<-done
-	must(t, d.w.Close())
+		large()
+		d.w.mu.Lock()
+		if n := len(d.w.mu.pending); n != 2 {
+			t.Errorf("%d segments are pending, want the first one and one large one", n)
+		}
+		d.w.mu.Unlock()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			large()
+		}()
+		synctest.Wait()
+		select {
+		case <-done:
+			t.Error("a third large segment did not wait")
+		default:
+		}
+		close(release)
+		<-done
+		must(t, d.w.Close())
+	})
 }

@@ -7,9 +7,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
-	"time"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
@@ -35,13 +34,15 @@ func TestBulkLoad_AFaultInATemporaryTableLeavesNothing(t *testing.T) {
 		return names
 	}
 	before, goroutines := tables(), runtime.NumGoroutine()
-	var maps atomic.Int64
-	last := ""
+	var mu sync.Mutex
+	reads, last := 0, ""
 	faults.Observe(func(op vfs.Op) {
 		if op.Kind != vfs.OpRead || op.Category != vfs.CatTable || op.Len < 1000 {
 			return
 		}
-		if n := maps.Add(1); n >= 20 && n < 24 && last != op.Path {
+		mu.Lock()
+		defer mu.Unlock()
+		if reads++; reads >= 20 && reads < 24 && last != op.Path {
 			_ = os.Truncate(last, 0) // another table of the merge, which is open
 		}
 		last = op.Path
@@ -56,10 +57,7 @@ func TestBulkLoad_AFaultInATemporaryTableLeavesNothing(t *testing.T) {
 	}, stoat.IngestOptions{Memory: 256 << 10})
 	faults.Observe(nil)
 	testkit.WantError(t, "bulk load", err, vfs.ErrIO)
-	time.Sleep(100 * time.Millisecond)
-	if now := runtime.NumGoroutine(); now > goroutines {
-		t.Errorf("%d goroutines before, %d after", goroutines, now)
-	}
+	testkit.Eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= goroutines })
 	if left := tables(); len(left) > len(before) {
 		t.Errorf("temporary tables are left: %v", left)
 	}

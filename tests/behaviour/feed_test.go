@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -150,7 +151,9 @@ func TestFeed_HasEveryKindOfChange(t *testing.T) {
 func TestFeed_ManyRangesAmongWritesTakeLittleLongerThanTheirCommit(t *testing.T) {
 	t.Parallel()
 	const subtrees = 40_000
-	db := testkit.OpenMem(t)
+	// An idle flush leaves the commit to the feed.
+	db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize, o.ChangeRetention = 64<<20, 64<<20 })
+	defer db.Close()
 	began := time.Now()
 	update(t, db, func(tx stoat.Txn) error {
 		for i := range subtrees {
@@ -162,27 +165,31 @@ func TestFeed_ManyRangesAmongWritesTakeLittleLongerThanTheirCommit(t *testing.T)
 		return nil
 	})
 	commit := time.Since(began)
-	began = time.Now()
-	ranges, sets := 0, 0
-	for c, err := range db.Subscribe(t.Context(), feed.Options{}) {
-		testkit.Must(t, err)
-		for ch, err := range c.Changes {
+	took := time.Duration(math.MaxInt64)
+	for range 3 {
+		began = time.Now()
+		ranges, sets := 0, 0
+		for c, err := range db.Subscribe(t.Context(), feed.Options{}) {
 			testkit.Must(t, err)
-			n := &ranges
-			if ch.Kind == feed.Set {
-				n = &sets
+			for ch, err := range c.Changes {
+				testkit.Must(t, err)
+				n := &ranges
+				if ch.Kind == feed.Set {
+					n = &sets
+				}
+				if want := fmt.Sprintf("%06d/", *n); !strings.HasPrefix(string(ch.Key), want) || ch.Kind != feed.Set && sets > 0 {
+					t.Fatalf("after %d ranges and %d sets: %s of %q", ranges, sets, ch.Kind, ch.Key)
+				}
+				*n++
 			}
-			if want := fmt.Sprintf("%06d/", *n); !strings.HasPrefix(string(ch.Key), want) || ch.Kind != feed.Set && sets > 0 {
-				t.Fatalf("after %d ranges and %d sets: %s of %q", ranges, sets, ch.Kind, ch.Key)
-			}
-			*n++
+			break
 		}
-		break
+		if ranges != subtrees || sets != subtrees {
+			t.Errorf("%d ranges and %d sets, want %d of each", ranges, sets, subtrees)
+		}
+		took = min(took, time.Since(began))
 	}
-	if ranges != subtrees || sets != subtrees {
-		t.Errorf("%d ranges and %d sets, want %d of each", ranges, sets, subtrees)
-	}
-	if took := time.Since(began); took > 10*commit+time.Second {
+	if took > 10*commit+time.Second {
 		t.Errorf("the feed took %v, the commit %v", took, commit)
 	}
 }
@@ -627,46 +634,48 @@ func TestFeed_DeliversNothingThatAPowerCutTakes(t *testing.T) {
 // syncs skip them. On a full disk the log cannot be written again.
 func TestFeed_AfterAnOpenOnAFullDiskItWaitsForALogThatIsDurable(t *testing.T) {
 	t.Parallel()
-	disk := memfs.New()
-	db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.Durability = stoat.Buffered })
-	setKeys(t, db, "synced")
-	testkit.Must(t, db.Sync())
-	setKeys(t, db, "buffered")
-	last := newest(t, db)
-	killed := disk.Clone()
-	testkit.Must(t, db.Close())
-	killed.SetCapacity(killed.UsedBytes())
-	db = testkit.OpenOn(t, killed, nil)
-	testkit.WantError(t, "Sync", db.Sync(), stoat.ErrNoSpace)
-	delivered := func(upTo uint64, wait time.Duration) (newest uint64) {
-		ctx, cancel := context.WithTimeout(t.Context(), wait)
-		defer cancel()
-		for c, err := range db.Subscribe(ctx, feed.Options{}) {
-			if err != nil {
-				break
+	synctest.Test(t, func(t *testing.T) {
+		disk := memfs.New()
+		db := testkit.OpenOn(t, disk, func(o *stoat.Options) { o.Durability = stoat.Buffered })
+		setKeys(t, db, "synced")
+		testkit.Must(t, db.Sync())
+		setKeys(t, db, "buffered")
+		last := newest(t, db)
+		killed := disk.Clone()
+		testkit.Must(t, db.Close())
+		killed.SetCapacity(killed.UsedBytes())
+		db = testkit.OpenOn(t, killed, nil)
+		testkit.WantError(t, "Sync", db.Sync(), stoat.ErrNoSpace)
+		delivered := func(upTo uint64, wait time.Duration) (newest uint64) {
+			ctx, cancel := context.WithTimeout(t.Context(), wait)
+			defer cancel()
+			for c, err := range db.Subscribe(ctx, feed.Options{}) {
+				if err != nil {
+					break
+				}
+				if newest = c.Version; newest == upTo {
+					break
+				}
 			}
-			if newest = c.Version; newest == upTo {
-				break
-			}
+			return newest
 		}
-		return newest
-	}
-	if v := delivered(last, 100*time.Millisecond); v == last {
-		t.Errorf("the feed delivers version %d, which may be in memory only", v)
-	}
-	waited := make(chan uint64)
-	go func() { waited <- delivered(last, 20*time.Second) }()
-	time.Sleep(50 * time.Millisecond)
-	killed.SetCapacity(1 << 40)
-	testkit.Must(t, db.Sync())
-	if v := <-waited; v != last {
-		t.Errorf("a feed that waits ends at version %d when DB.Sync makes %d durable", v, last)
-	}
-	setKeys(t, db, "later")
-	if v := delivered(last+1, 20*time.Second); v != last+1 {
-		t.Errorf("once there is room, the feed ends at version %d, want %d", v, last+1)
-	}
-	testkit.Must(t, db.Close())
+		if v := delivered(last, 100*time.Millisecond); v == last {
+			t.Errorf("the feed delivers version %d, which may be in memory only", v)
+		}
+		waited := make(chan uint64)
+		go func() { waited <- delivered(last, 20*time.Second) }()
+		synctest.Wait()
+		killed.SetCapacity(1 << 40)
+		testkit.Must(t, db.Sync())
+		if v := <-waited; v != last {
+			t.Errorf("a feed that waits ends at version %d when DB.Sync makes %d durable", v, last)
+		}
+		setKeys(t, db, "later")
+		if v := delivered(last+1, 20*time.Second); v != last+1 {
+			t.Errorf("once there is room, the feed ends at version %d, want %d", v, last+1)
+		}
+		testkit.Must(t, db.Close())
+	})
 }
 
 func TestFeed_BytesEndWithTheLoop(t *testing.T) {
@@ -684,61 +693,67 @@ func TestFeed_BytesEndWithTheLoop(t *testing.T) {
 
 func TestFeed_AFullDiskEndsTheRetention(t *testing.T) {
 	t.Parallel()
-	disk := memfs.New()
-	disk.SetCapacity(8 << 20)
-	db := testkit.OpenOn(t, disk, func(o *stoat.Options) {
-		o.ChangeRetention, o.Durability, o.MemtableSize = 1<<40, stoat.Buffered, 256<<10
-	})
-	defer db.Close()
-	for i := range 300 {
-		update(t, db, func(tx stoat.Txn) error {
-			for j := range 20 {
-				if err := tx.Set(testkit.Key(j), make([]byte, 2000)); err != nil {
-					return err
-				}
-			}
-			return nil
+	// In a bubble a writer that waits for room gives up only after background jobs rest.
+	synctest.Test(t, func(t *testing.T) {
+		disk := memfs.New()
+		disk.SetCapacity(8 << 20)
+		db := testkit.OpenOn(t, disk, func(o *stoat.Options) {
+			o.ChangeRetention, o.Durability, o.MemtableSize = 1<<40, stoat.Buffered, 256<<10
 		})
-		if i == 40 {
-			feedUpTo(t, db, feed.Options{}) // all is there
+		defer db.Close()
+		for i := range 300 {
+			update(t, db, func(tx stoat.Txn) error {
+				for j := range 20 {
+					if err := tx.Set(testkit.Key(j), make([]byte, 2000)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if i == 40 {
+				feedUpTo(t, db, feed.Options{}) // all is there
+			}
 		}
-	}
-	if gone := goneOf(t, db, 0); gone.Oldest == 0 || gone.Oldest > 300 {
-		t.Errorf("the feed ends with %+v", *gone)
-	}
+		if gone := goneOf(t, db, 0); gone.Oldest == 0 || gone.Oldest > 300 {
+			t.Errorf("the feed ends with %+v", *gone)
+		}
+	})
 }
 
 // More is free than the database keeps for deletions, and less than the writer needs.
 func TestFeed_AWriterThatWaitsForRoomGetsTheKeptLog(t *testing.T) {
 	t.Parallel()
-	disk := memfs.New()
-	disk.SetCapacity(64 << 20)
-	db := testkit.OpenOn(t, disk, func(o *stoat.Options) {
-		o.ChangeRetention, o.MemtableSize = 1<<40, 1<<20
-	})
-	defer db.Close()
-	set := func(key, values int) error {
-		return db.Update(func(tx stoat.Txn) error {
-			for j := range values {
-				if err := tx.Set(testkit.Key(key+j), bytes.Repeat([]byte{byte(j)}, 16<<10)); err != nil {
-					return err
-				}
-			}
-			return nil
+	// In a bubble a writer that waits for room gives up only after background jobs rest.
+	synctest.Test(t, func(t *testing.T) {
+		disk := memfs.New()
+		disk.SetCapacity(64 << 20)
+		db := testkit.OpenOn(t, disk, func(o *stoat.Options) {
+			o.ChangeRetention, o.MemtableSize = 1<<40, 1<<20
 		})
-	}
-	for range 200 {
-		testkit.Must(t, set(0, 16))
-	}
-	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-	feedUpTo(t, db, feed.Options{}) // all is there
-	free, err := disk.Free("/db")
-	testkit.Must(t, err)
-	most := int(free) >> 14
-	if most > 1<<10 {
-		t.Fatalf("only %d of %d bytes are taken", 64<<20-free, 64<<20)
-	}
-	testkit.Must(t, set(1000, most))
+		defer db.Close()
+		set := func(key, values int) error {
+			return db.Update(func(tx stoat.Txn) error {
+				for j := range values {
+					if err := tx.Set(testkit.Key(key+j), bytes.Repeat([]byte{byte(j)}, 16<<10)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		for range 200 {
+			testkit.Must(t, set(0, 16))
+		}
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		feedUpTo(t, db, feed.Options{}) // all is there
+		free, err := disk.Free("/db")
+		testkit.Must(t, err)
+		most := int(free) >> 14
+		if most > 1<<10 {
+			t.Fatalf("only %d of %d bytes are taken", 64<<20-free, 64<<20)
+		}
+		testkit.Must(t, set(1000, most))
+	})
 }
 
 func TestFeed_ItsEndFreesWhatWasKeptForIt(t *testing.T) {
@@ -754,7 +769,7 @@ func TestFeed_ItsEndFreesWhatWasKeptForIt(t *testing.T) {
 		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 		break
 	}
-	for until := time.Now().Add(20 * time.Second); db.Stats().ValueGarbage > 1<<20; time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); db.Stats().ValueGarbage > 1<<20; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatalf("%d bytes of garbage stay", db.Stats().ValueGarbage)
 		}
@@ -765,35 +780,37 @@ func TestFeed_ItsEndFreesWhatWasKeptForIt(t *testing.T) {
 // comes while the feed waits.
 func TestFeed_AnIngestIsNeverLeftOut(t *testing.T) {
 	t.Parallel()
-	disk := memfs.New()
-	retain := func(o *stoat.Options) { o.ChangeRetention = 1 << 20 }
-	db := testkit.OpenOn(t, disk, retain)
-	setKeys(t, db, "before")
-	first := newest(t, db)
-	waited := make(chan error, 1)
-	go func() {
-		for _, err := range db.Subscribe(t.Context(), feed.Options{After: first}) {
-			waited <- err
-			return
+	synctest.Test(t, func(t *testing.T) {
+		disk := memfs.New()
+		retain := func(o *stoat.Options) { o.ChangeRetention = 1 << 20 }
+		db := testkit.OpenOn(t, disk, retain)
+		setKeys(t, db, "before")
+		first := newest(t, db)
+		waited := make(chan error, 1)
+		go func() {
+			for _, err := range db.Subscribe(t.Context(), feed.Options{After: first}) {
+				waited <- err
+				return
+			}
+		}()
+		synctest.Wait()
+		version, err := testkit.Ingest(db, nil, []model.Write{{Key: "ingested"}})
+		testkit.Must(t, err)
+		var gone *feed.GoneError
+		if err := <-waited; !errors.As(err, &gone) || *gone != (feed.GoneError{After: first, Oldest: version}) {
+			t.Errorf("a feed that waits after %d meets an ingest of version %d with %v", first, version, err)
 		}
-	}()
-	time.Sleep(10 * time.Millisecond)
-	version, err := testkit.Ingest(db, nil, []model.Write{{Key: "ingested"}})
-	testkit.Must(t, err)
-	var gone *feed.GoneError
-	if err := <-waited; !errors.As(err, &gone) || *gone != (feed.GoneError{After: first, Oldest: version}) {
-		t.Errorf("a feed that waits after %d meets an ingest of version %d with %v", first, version, err)
-	}
-	setKeys(t, db, "after")
-	for range 2 {
-		if gone := goneOf(t, db, first); gone.After != first || gone.Oldest != version {
-			t.Errorf("a feed after %d ends with %+v, and the ingest has version %d", first, gone, version)
+		setKeys(t, db, "after")
+		for range 2 {
+			if gone := goneOf(t, db, first); gone.After != first || gone.Oldest != version {
+				t.Errorf("a feed after %d ends with %+v, and the ingest has version %d", first, gone, version)
+			}
+			wantLines(t, "after the ingest", feedUpTo(t, db, feed.Options{After: version}), fmt.Sprintf("#%d\nSet /\"after\"=\"value of after\"", version+1))
+			testkit.Must(t, db.Close())
+			db = testkit.OpenOn(t, disk, retain)
 		}
-		wantLines(t, "after the ingest", feedUpTo(t, db, feed.Options{After: version}), fmt.Sprintf("#%d\nSet /\"after\"=\"value of after\"", version+1))
 		testkit.Must(t, db.Close())
-		db = testkit.OpenOn(t, disk, retain)
-	}
-	testkit.Must(t, db.Close())
+	})
 }
 
 // An ingest needs no log. So a database that was never committed to has none.
@@ -803,7 +820,7 @@ func TestFeed_AnIngestIsNeverLeftOutWithoutALog(t *testing.T) {
 	version, err := testkit.Ingest(db, nil, []model.Write{{Key: "ingested"}})
 	testkit.Must(t, err)
 	for _, buffered := range []bool{true, false} {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		for _, err := range db.Subscribe(ctx, feed.Options{Buffered: buffered}) {
 			var gone *feed.GoneError
 			if !errors.As(err, &gone) || gone.Oldest != version {

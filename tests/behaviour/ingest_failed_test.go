@@ -5,7 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
@@ -26,39 +26,41 @@ func TestIngest_AFailedOneLeavesNoFileOpen(t *testing.T) {
 		{"value files", vfs.CatValue, 60 << 10, 3000}, // 2 value files
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			disk := memfs.New()
-			faults := faultfs.New(disk)
-			db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, MemtableSize: 128 << 10, Compression: stoat.CompressionNone,
-				ValueThreshold: 1 << 10})
-			testkit.Must(t, err)
-			testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("x"), nil) }))
-			time.Sleep(50 * time.Millisecond)
-			goroutines, used := runtime.NumGoroutine(), disk.UsedBytes()
-			const times = 3
-			value := make([]byte, c.bytes)
-			for range times {
-				faults.Add(faultfs.Rule{Op: vfs.OpSyncData, Category: c.cat, Nth: 1})
-				_, err = db.Ingest(context.Background(), func(yield func(k, v []byte) bool) {
-					for i := range c.n {
-						if !yield(testkit.Key(i), value) {
-							return
+			synctest.Test(t, func(t *testing.T) {
+				disk := memfs.New()
+				faults := faultfs.New(disk)
+				db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, MemtableSize: 128 << 10, Compression: stoat.CompressionNone,
+					ValueThreshold: 1 << 10})
+				testkit.Must(t, err)
+				testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("x"), nil) }))
+				synctest.Wait() // for the preparation of the log
+				goroutines, used := runtime.NumGoroutine(), disk.UsedBytes()
+				const times = 3
+				value := make([]byte, c.bytes)
+				for range times {
+					faults.Add(faultfs.Rule{Op: vfs.OpSyncData, Category: c.cat, Nth: 1})
+					_, err = db.Ingest(context.Background(), func(yield func(k, v []byte) bool) {
+						for i := range c.n {
+							if !yield(testkit.Key(i), value) {
+								return
+							}
 						}
-					}
-				}, stoat.IngestOptions{})
-				testkit.WantError(t, "ingest", err, faultfs.ErrInjected)
-				faults.Clear()
-			}
-			time.Sleep(200 * time.Millisecond)
-			if now := runtime.NumGoroutine(); now > goroutines+1 {
-				t.Errorf("%d goroutines before, %d after %d failed ingests", goroutines, now, times)
-			}
-			if now := disk.UsedBytes(); now > used+(1<<20) {
-				t.Errorf("the disk had %d bytes in use before, and %d after %d failed ingests", used, now, times)
-			}
-			testkit.Must(t, db.Close())
-			if now := disk.UsedBytes(); now > used+(1<<20) {
-				t.Errorf("the disk has %d bytes in use after Close", now)
-			}
+					}, stoat.IngestOptions{})
+					testkit.WantError(t, "ingest", err, faultfs.ErrInjected)
+					faults.Clear()
+				}
+				synctest.Wait()
+				if now := runtime.NumGoroutine(); now > goroutines+1 {
+					t.Errorf("%d goroutines before, %d after %d failed ingests", goroutines, now, times)
+				}
+				if now := disk.UsedBytes(); now > used+(1<<20) {
+					t.Errorf("the disk had %d bytes in use before, and %d after %d failed ingests", used, now, times)
+				}
+				testkit.Must(t, db.Close())
+				if now := disk.UsedBytes(); now > used+(1<<20) {
+					t.Errorf("the disk has %d bytes in use after Close", now)
+				}
+			})
 		})
 	}
 }

@@ -403,7 +403,7 @@ func TestTimestamps_BackwardIteratorsSearchAfterAnEarlierWrite(t *testing.T) {
 		return time.Since(began)
 	}
 	without, with := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
-	for range 10 {
+	for range 100 {
 		without, with = min(without, walk(false)), min(with, walk(true))
 	}
 	if with > 20*without {

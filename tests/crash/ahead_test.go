@@ -15,7 +15,7 @@ func TestAhead_ASyncInTheBackgroundCountsForWhatItCovers(t *testing.T) {
 
 func TestPending_FullSegmentsMayBecomeDurableLater(t *testing.T) {
 	t.Parallel()
-	if err := CheckPending(dose.Seed(t), dose.Size(t, dose.Lives, 4, 40)); err != nil {
+	if err := CheckPending(t, dose.Seed(t), dose.Size(t, dose.Lives, 4, 40)); err != nil {
 		t.Fatal(err)
 	}
 }

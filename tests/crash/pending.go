@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"time"
+	"testing"
+	"testing/synctest"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
@@ -59,9 +60,14 @@ func (f *fullFile) SyncData() error {
 	return f.File.SyncData()
 }
 
-// CheckPending cuts the power n times while full segments of the log are not durable.
-func CheckPending(seed uint64, n int) error {
-	return testkit.Times(n, func(i int) error { return checkPending(seed + uint64(i)) })
+// CheckPending cuts the power n times while full segments of the log are not durable. Each time
+// is in a bubble, which tells when a commit waits.
+func CheckPending(t *testing.T, seed uint64, n int) error {
+	t.Helper()
+	return testkit.Times(n, func(i int) (err error) {
+		synctest.Test(t, func(*testing.T) { err = checkPending(seed + uint64(i)) })
+		return err
+	})
 }
 
 func checkPending(seed uint64) error {
@@ -171,10 +177,11 @@ func (p *pendingRun) synced() error {
 		_, err := p.set(stoat.Synced)
 		p.failed.Set(err)
 	})
+	synctest.Wait()
 	select {
 	case <-done:
 		return errors.New("a commit was acknowledged before the log before it was durable")
-	case <-time.After(5 * time.Millisecond):
+	default:
 		return nil
 	}
 }

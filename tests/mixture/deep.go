@@ -11,7 +11,7 @@ import (
 
 // garbageWait is how long obsolete files may stay. A background job that runs beside the deep
 // compaction keeps the files that it reads.
-const garbageWait = 3 * time.Second
+const garbageWait = time.Minute
 
 // deep compacts and collects everything. Later nothing may be left but what reads can show.
 func (r *run) deep() error {

@@ -58,12 +58,12 @@ func (r *run) closeAfter(t *trouble) error {
 	return err
 }
 
-// dropperWait is how long a life waits for the commit of the dropper. Without a key of the
-// keyspace there is no commit, and then all of the time passes.
-const dropperWait = time.Second
+// dropperWait is how long the dropper may take to forget what was dropped.
+const dropperWait = time.Minute
 
 // resolveDrop finds out whether a drop had an effect. If the name is gone, the dropper has
-// committed the deletion before the Open, or commits it now, unless there is no key.
+// committed the deletion before the Open, or commits it now. Without a key it commits nothing,
+// and forgets the keyspace.
 func (r *run) resolveDrop(s *space, version uint64) error {
 	if s == nil || s.dropped > 0 {
 		return nil
@@ -74,14 +74,19 @@ func (r *run) resolveDrop(s *space, version uint64) error {
 	if version < r.last {
 		return fmt.Errorf("the drop of %v is there at %d, before %d", s, version, r.last)
 	}
-	for end := time.Now().Add(dropperWait); r.db.Stats().Version == r.last && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
+	for end := time.Now().Add(dropperWait); ; time.Sleep(time.Millisecond) {
+		dropping := r.dropping() // before the version, which moves first
+		if r.db.Stats().Version > r.last {
+			return r.dropped(s)
+		}
+		if !dropping {
+			s.dropped = r.last
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("after %v the dropper has neither committed nor forgotten %v", dropperWait, s)
+		}
 	}
-	if r.db.Stats().Version > r.last {
-		return r.dropped(s)
-	}
-	s.dropped = r.last
-	return nil
 }
 
 // resolveDefinition finds out whether a failed call of DB.Keyspace had an effect.

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/inside"
 	"github.com/stoatdb/stoat/internal/testing/model"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
@@ -23,6 +25,8 @@ type run struct {
 	opts   stoat.Options
 	dir    string // where the database lies
 	db     *stoat.DB
+	// dropping reports whether the dropper of db has more to do.
+	dropping func() bool
 
 	spaces  []*space // every keyspace that ever was, also dropped ones
 	last    uint64   // the version of the last commit
@@ -93,11 +97,11 @@ func (r *run) begin() error {
 func (r *run) open() error {
 	r.faulty = faultfs.New(r.fs)
 	r.opts.FS = r.faulty
-	db, err := stoat.Open(r.dir, &r.opts)
+	db, err := inside.Open(r.dir, &r.opts, work.Executor{})
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
-	r.db = db
+	r.db, r.dropping = db.DB, db.Engine.Spaces.Dropping
 	return nil
 }
 

@@ -258,16 +258,15 @@ func (l *aging) replaceDataKey() error {
 	if _, err := l.grown(); err != nil {
 		return err
 	}
-	l.clock.Ms.Add(agingDataKeys.Milliseconds())
-	if err := l.write(); err != nil {
-		return err
-	}
-	if err := l.db.Compact(context.Background(), stoat.CompactOptions{}); err != nil {
-		return err
-	}
-	// A background job may be making the key, and Compact does not wait for it.
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		grown, err := l.grown()
+	for end := time.Now().Add(time.Minute); ; {
+		l.clock.Ms.Add(agingDataKeys.Milliseconds())
+		if err := l.write(); err != nil {
+			return err
+		}
+		if err := l.db.Compact(context.Background(), stoat.CompactOptions{}); err != nil {
+			return err
+		}
+		grown, err := l.awaitGrowth()
 		if err != nil {
 			return err
 		}
@@ -282,6 +281,18 @@ func (l *aging) replaceDataKey() error {
 		return err
 	}
 	return l.lookAtKeys()
+}
+
+// awaitGrowth waits a second for KEYS to get longer. A background job may be making the key,
+// and Compact does not wait for it. On a slow machine, a job may have lost patience with the
+// provider. Then it asks again once the clock has moved by a minute.
+func (l *aging) awaitGrowth() (grown bool, err error) {
+	for end := time.Now().Add(time.Second); !grown && err == nil && time.Now().Before(end); {
+		if grown, err = l.grown(); !grown {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return grown, err
 }
 
 // lookAtKeys demands that no file has got a data key older than least. It looks at files of

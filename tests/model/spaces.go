@@ -276,7 +276,7 @@ func dropInStream(db *stoat.DB) error {
 
 // awaitFree waits until tables and value files hold nothing, and checks the database.
 func awaitFree(db *stoat.DB) error {
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		if _, err := db.Check(context.Background(), stoat.CheckOptions{}); err != nil {
 			return err
 		}

@@ -33,11 +33,11 @@ func IsLacking(err error) bool {
 }
 
 // Unmount unmounts dir. It fails when a file of this process stays open or mapped below
-// dir. It tries again for some seconds. A child process of a test beside this one holds the
+// dir. It tries again for a minute. A child process of a test beside this one holds the
 // same files until it runs its own program.
 func Unmount(dir string) error {
 	err := syscall.Unmount(dir, 0)
-	for deadline := time.Now().Add(5 * time.Second); err == syscall.EBUSY && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); err == syscall.EBUSY && time.Now().Before(deadline); {
 		runtime.Gosched()
 		err = syscall.Unmount(dir, 0)
 	}

@@ -163,7 +163,7 @@ func harnesses(t *testing.T) []hunt.Harness {
 			return err
 		}},
 		{Name: hunt.Ahead, Asked: true, Run: func(_ uint64, scale int) error { return crash.CheckAhead(2 * scale) }},
-		{Name: hunt.Pending, Asked: true, Run: func(seed uint64, scale int) error { return crash.CheckPending(seed, 2*scale) }},
+		{Name: hunt.Pending, Asked: true, Run: func(seed uint64, scale int) error { return crash.CheckPending(t, seed, 2*scale) }},
 		{Name: hunt.Ingests, Asked: true, Run: func(seed uint64, scale int) error {
 			_, err := faults.RunIngests(seed, 10*scale)
 			return err

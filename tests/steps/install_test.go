@@ -36,7 +36,7 @@ func TestInstall_OthersInstallWhileNewTablesAreLoaded(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			held.Add(1)
 		}
 	})

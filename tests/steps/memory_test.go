@@ -136,6 +136,9 @@ func TestGovernor_TheBudgetIsStrictWhenMemoryIsShort(t *testing.T) {
 	db := stillMemoryDB(t, values)
 	defer db.Close()
 	readMemory(t, db, values)
+	if before := pagesOf(db); before <= db.Stats().Memory.Budget {
+		t.Fatalf("only %d bytes were read, with a budget of %d", before, db.Stats().Memory.Budget)
+	}
 	if err := db.View(func(tx stoat.Txn) error {
 		borrowed, err := tx.Get(memoryKey(1))
 		if err != nil {

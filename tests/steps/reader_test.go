@@ -155,7 +155,7 @@ func TestReader_ALookForConflictsKeepsTheTablesThatItLooksInto(t *testing.T) {
 		select {
 		case err := <-merged:
 			testkit.Must(t, err)
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Error("a table is let go of, which waits for the commit that opens it")
 			return
 		}

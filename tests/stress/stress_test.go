@@ -132,12 +132,8 @@ func memoryInUse() uint64 {
 // settledGoroutines gives goroutines that are about to end the time to.
 func settledGoroutines(want int) int {
 	n := runtime.NumGoroutine()
-	for range 100_000 {
-		if n <= want {
-			break
-		}
-		runtime.Gosched()
-		n = runtime.NumGoroutine()
+	for end := time.Now().Add(time.Minute); n > want && time.Now().Before(end); n = runtime.NumGoroutine() {
+		time.Sleep(time.Millisecond)
 	}
 	return n
 }
