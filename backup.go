@@ -165,9 +165,12 @@ type BackupInfo struct {
 
 // Backup writes a snapshot of the database to w, or what changed in it after an earlier
 // backup. The backup has all keyspaces with their settings. All commits in it are durable
-// in the database. A backup is never encrypted. A follower refreshes before its backup. After
-// a crash of the writer, Backup of another read-only database may return ErrReadOnly, as Sync
-// does.
+// in the database. A backup is never encrypted. After a crash of the writer, Backup of a
+// read-only database may return ErrReadOnly, as Sync does.
+//
+// A follower refreshes before its backup. It does not learn that its writer has failed
+// (ErrFailed), so its backup may have commits that the database then loses. After ErrFailed,
+// begin a new chain with a full backup.
 //
 // An incremental backup reads all keys, and the new values. It also names each unchanged
 // key. So deleted keys are absent after the restore, even if compactions have dropped all
@@ -226,7 +229,8 @@ type RestoreOptions struct {
 	// Options are those of Open. The settings of the database come from the backup.
 	Options *Options
 	// Version, if it is not 0, is that of the last backup to restore. If consecutive backups
-	// have it, the last of them is meant. Restore ignores the backups after it.
+	// have it, the last of them is meant. Restore ignores the backups after it, but must be
+	// able to read the beginning of the next one, which says its version.
 	Version uint64
 }
 
@@ -234,7 +238,8 @@ type RestoreOptions struct {
 // describes the last one. If dir exists, the error is fs.ErrExist of package io/fs; if a
 // backup is damaged or incomplete, it is ErrCorrupt.
 //
-// Entries keep their versions. Commits after the restore get versions that the original gave
+// Entries keep their versions. Once NumVersions was raised, a key may have fewer old versions
+// than in the original. Commits after the restore get versions that the original gave
 // to other commits. So a consumer of DB.Subscribe, or of Since, begins anew with a copy.
 //
 // Restore works in dir.restore, and renames that when it is complete and durable. After an

@@ -9,9 +9,11 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/newdir"
@@ -38,7 +40,10 @@ type Options struct {
 	Workers int
 	// Verify reads all files of the backup that the store has already. It replaces those that
 	// are damaged or cannot be read, because a Backup without it takes files of the right size
-	// for intact. It takes as long as the function Verify. Default: false.
+	// for intact. It also compares them with the database: an earlier backup may have copied a
+	// wrong byte. Files that differ are copied again if DB.Check finds no problem in those of
+	// the database. Encrypted ones are not, because Backup has no key to check them.
+	// Verify takes twice as long as the function Verify. Default: false.
 	Verify bool
 }
 
@@ -75,8 +80,9 @@ const checkpointName = "checkpoint"
 // during the call, so it has all commits that were acknowledged before. Transactions go on.
 //
 // Backup copies the files that no earlier backup has copied. After an error or a crash there
-// is no new backup, and the next call uses the files that were copied already. While another
-// Backup uses Temp, the error is stoat.ErrLocked.
+// is no new backup, and the next call uses the files that were copied already. One exception:
+// if the Report beside an error has an ID, the backup is complete, and only Temp is not
+// removed. While another Backup uses Temp, the error is stoat.ErrLocked.
 //
 // It relies on the files in the store. If the function Verify finds one damaged, a Backup with
 // Options.Verify copies it again, and so repairs all backups that have it. The database must
@@ -88,12 +94,12 @@ const checkpointName = "checkpoint"
 func Backup(ctx context.Context, db Database, store Store, o Options) (Report, error) {
 	r, err := runBackup(work.Given(ctx), db, store, o)
 	if err != nil {
-		return Report{}, fmt.Errorf("file backup: %w", err)
+		err = fmt.Errorf("file backup: %w", err)
 	}
-	return r, nil
+	return r, err
 }
 
-func runBackup(ctx context.Context, db Database, store Store, o Options) (_ Report, err error) {
+func runBackup(ctx context.Context, db Database, store Store, o Options) (r Report, err error) {
 	if err := checkWorkers(&o.Workers); err != nil {
 		return Report{}, err
 	}
@@ -148,6 +154,9 @@ type backup struct {
 	last   string           // the newest ID in the store
 	known  map[string]file  // files of the newest list that is intact, by name
 	stored map[string]int64 // sizes of the objects in files/
+
+	checking sync.Once
+	sound    bool // the checkpoint has no damage; set by checking
 
 	copied      atomic.Int64
 	copiedBytes atomic.Int64
@@ -281,7 +290,11 @@ func (b *backup) copy(ctx context.Context, f *file) (err error) {
 	}
 	var missing sum // of what the store is known to lack
 	if known := b.known[f.name]; b.same(f, &known) {
-		if there, err := b.has(ctx, &known); there || err != nil {
+		there, err := b.has(ctx, &known)
+		if there && b.o.Verify {
+			there, err = b.agrees(ctx, r.SectionReader, &known)
+		}
+		if there || err != nil {
 			f.sum = known.sum
 			return err
 		}
@@ -328,6 +341,28 @@ func (b *backup) has(ctx context.Context, f *file) (bool, error) {
 	}
 	err := fetch(ctx, b.store, f, func([]byte, int64) error { return nil })
 	return err == nil, ctx.Err()
+}
+
+// agrees reports whether the content of a file that the newest list has counts. If that of the
+// database differs, either the file was damaged since, or a byte was wrong when it was copied.
+// Then the file of the database counts, if the checkpoint has no damage.
+func (b *backup) agrees(ctx context.Context, r *io.SectionReader, known *file) (bool, error) {
+	got, err := sumOf(ctx, r)
+	if err != nil || got == known.sum {
+		return err == nil, err
+	}
+	b.checking.Do(func() { b.sound = b.check(ctx) == nil })
+	return !b.sound, ctx.Err()
+}
+
+// check looks for damage in the checkpoint. It is an error if that is encrypted.
+func (b *backup) check(ctx context.Context) error {
+	db, err := stoat.Open(b.dir, &stoat.Options{FS: b.o.FS, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	_, err = db.Check(ctx, stoat.CheckOptions{})
+	return errors.Join(err, db.Close())
 }
 
 // markTail is how many bytes at the end of a file its mark covers: more than a footer has.

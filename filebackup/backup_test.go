@@ -254,6 +254,22 @@ func TestBackup_ThatVerifiesReplacesNoObjectByADamagedFile(t *testing.T) {
 	}
 }
 
+func TestBackup_ThatCannotRemoveItsDirectoryReportsTheBackupBesideTheError(t *testing.T) {
+	t.Parallel()
+	db, o := newSteady()
+	faults := faultfs.New(db.fs)
+	faults.Add(faultfs.Rule{Op: vfs.OpRemove, Path: checkpointName})
+	o.FS = faults
+	store := Dir(memfs.New(), "/store")
+	r, err := Backup(t.Context(), db, store, o)
+	if !errors.Is(err, vfs.ErrIO) || r.ID == "" || r.Copied != len(db.files) {
+		t.Errorf("the backup reports %+v, %v", r, err)
+	}
+	if _, err := Verify(t.Context(), store, r.ID); err != nil {
+		t.Error(err)
+	}
+}
+
 // A power cut brings the damaged object back if the name of the new one is not durable.
 func TestBackup_ThatReplacesAnObjectSurvivesAPowerCutAfterAFailedSyncOfNames(t *testing.T) {
 	t.Parallel()

@@ -177,7 +177,13 @@ func with(db *stoat.DB, err error, fn func(*stoat.DB) error) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(fn(db), db.Close())
+	if err := fn(db); err != nil {
+		return errors.Join(err, db.Close())
+	}
+	if err := db.Close(); err != nil {
+		return fmt.Errorf("the command has done its work, but closing the database failed: %w", err)
+	}
+	return nil
 }
 
 // runRekey protects a database with the current master key of the key file.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/backup"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -122,25 +123,33 @@ func runRestore(ctx context.Context, c *call, args []string) error {
 		return err
 	}
 	names, dir := rest[:len(rest)-1], rest[len(rest)-1]
-	var readers []io.Reader
+	o.Options = c.withKeys(&stoat.Options{})
+	return c.readChain(ctx, names, func(backups []io.Reader) error {
+		info, err := stoat.Restore(ctx, dir, o, backups...)
+		if err == nil {
+			fmt.Fprintf(c.out, "restored version %d\n", info.Version)
+		}
+		return err
+	})
+}
+
+// readChain calls read with the backups of the given names. The library numbers backups in
+// errors: readChain puts their names there.
+func (c *call) readChain(ctx context.Context, names []string, read func(backups []io.Reader) error) error {
+	var backups []io.Reader
 	for _, name := range names {
 		in, err := c.input(ctx, name)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = in.Close() }() // it was only read
-		readers = append(readers, bufio.NewReaderSize(in, copyBuffer))
+		backups = append(backups, bufio.NewReaderSize(in, copyBuffer))
 	}
-	o.Options = c.withKeys(&stoat.Options{})
-	info, err := stoat.Restore(ctx, dir, o, readers...)
-	if err != nil {
-		for i := len(names); i > 0; i-- { // the library knows only numbers
-			err = named(err, fmt.Sprintf("backup %d of %d", i, len(names)), names[i-1])
-		}
-		return err
+	err := read(backups)
+	for i := len(names); i > 0 && err != nil; i-- {
+		err = named(err, fmt.Sprintf("backup %d of %d", i, len(names)), names[i-1])
 	}
-	fmt.Fprintf(c.out, "restored version %d\n", info.Version)
-	return nil
+	return err
 }
 
 // A namedError is an error with another text.
@@ -157,23 +166,17 @@ func named(err error, old, name string) error {
 	return namedError{err, strings.ReplaceAll(err.Error(), old, name)}
 }
 
-// runVerifyBackup verifies backups, and that each follows the one before.
+// runVerifyBackup verifies backups, and that they belong together.
 func runVerifyBackup(ctx context.Context, c *call, args []string) error {
-	rest, err := c.parse(args, 1, -1)
+	names, err := c.parse(args, 1, -1)
 	if err != nil {
 		return err
 	}
-	var before stoat.BackupInfo
-	for i, name := range rest {
-		info, err := c.verify(ctx, name)
-		if err != nil {
-			return err
+	return c.readChain(ctx, names, func(backups []io.Reader) error {
+		infos, err := backup.VerifyChain(ctx, backups)
+		for i, info := range infos {
+			fmt.Fprintf(c.out, "%s: %s\n", names[i], describe(stoat.BackupInfo(info)))
 		}
-		fmt.Fprintf(c.out, "%s: %s\n", name, describe(info))
-		if i > 0 && (info.Since != before.Version || info.Database != before.Database) {
-			return fmt.Errorf("%s does not follow %s: %w", name, rest[i-1], stoat.ErrBackup)
-		}
-		before = info
-	}
-	return nil
+		return err
+	})
 }

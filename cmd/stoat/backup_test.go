@@ -187,7 +187,7 @@ func TestBackup_FailuresAreExplained(t *testing.T) {
 		{"restore " + first + " " + dir, "exists"},
 		{"restore -version 1 " + first + " " + copied, "none has version 1"},
 		{"verify-backup " + cut, "corrupt"},
-		{"verify-backup " + second + " " + first, "does not follow"},
+		{"verify-backup " + second + " " + first, first + " holds the changes since version 0, but " + second + " ends at version"},
 		{"verify-backup " + filepath.Join(at, "none"), "none"},
 	} {
 		_, errOut, code := stoatCommand(t.Context(), "", strings.Split(x.args, " ")...)
@@ -201,4 +201,24 @@ func TestBackup_FailuresAreExplained(t *testing.T) {
 	if _, err := os.Stat(copied); !os.IsNotExist(err) {
 		t.Errorf("a restore that failed left a database: %v", err)
 	}
+}
+
+// Two copies of one database go different ways. By their numbers, their backups fit.
+func TestVerifyBackup_FindsABackupThatLacksWhatTheNextOneNeeds(t *testing.T) {
+	t.Parallel()
+	at := t.TempDir()
+	dir, twin, first, second := filepath.Join(at, "db"), filepath.Join(at, "twin"), filepath.Join(at, "1"), filepath.Join(at, "2")
+	succeed(t, "create", dir)
+	if err := os.CopyFS(twin, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	succeed(t, "set", dir, "a", "of the first")
+	succeed(t, "set", twin, "b", "of the second")
+	succeed(t, "backup", dir, first)
+	succeed(t, "set", twin, "c", "of the second")
+	succeed(t, "backup", "-since", first, twin, second)
+	succeed(t, "verify-backup", first)
+	succeed(t, "verify-backup", second)
+	fail(t, exitError, "corrupt data in "+first, "verify-backup", first, second)
+	fail(t, exitError, "corrupt data in "+first, "restore", first, second, filepath.Join(at, "copy"))
 }

@@ -49,7 +49,7 @@ func runBackupFiles(ctx context.Context, c *call, args []string) error {
 		r, err = filebackup.Backup(ctx, db, filebackup.Dir(nil, rest[1]), o)
 		return err
 	})
-	if err != nil {
+	if r.ID == "" {
 		return err
 	}
 	fmt.Fprintf(c.out, "%s; %d files of %d bytes are new", describeFiles(r.Info), r.Copied, r.CopiedBytes)
@@ -57,7 +57,7 @@ func runBackupFiles(ctx context.Context, c *call, args []string) error {
 		fmt.Fprintf(c.out, "; damaged files replaced: %d", r.Replaced)
 	}
 	fmt.Fprintln(c.out)
-	return nil
+	return err
 }
 
 // runRestoreFiles makes a database of a file backup.
@@ -69,10 +69,14 @@ func runRestoreFiles(ctx context.Context, c *call, args []string) error {
 	}
 	info, err := filebackup.Restore(ctx, filebackup.Dir(nil, rest[0]), *id, rest[1],
 		filebackup.RestoreOptions{Keys: c.withKeys(&stoat.Options{}).Keys})
-	if err == nil {
-		fmt.Fprintln(c.out, "restored", describeFiles(info))
+	if err != nil {
+		return err
 	}
-	return err
+	fmt.Fprintln(c.out, "restored", describeFiles(info))
+	if _, err := os.Stat(filepath.Join(rest[1], "KEYS")); err == nil && c.keyFile == "" {
+		fmt.Fprintf(c.err, "stoat: warning: without -key-file, %s has the identity of all databases restored of this backup. An incremental backup of one must not follow a backup of another.\n", rest[1])
+	}
+	return nil
 }
 
 // runVerifyFiles reads every byte of file backups.

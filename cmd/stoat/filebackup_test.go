@@ -46,6 +46,24 @@ func TestBackupFiles_RestoresTheNewestAndAnOlderBackup(t *testing.T) {
 	}
 }
 
+func TestRestoreFiles_OfAnEncryptedDatabaseWarnsWithoutItsKeys(t *testing.T) {
+	t.Parallel()
+	at := t.TempDir()
+	dir, store, copied, keys := filepath.Join(at, "db"), filepath.Join(at, "store"), filepath.Join(at, "copy"), filepath.Join(at, "keys")
+	if err := os.WriteFile(keys, []byte("one "+strings.Repeat("5a", 32)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	succeed(t, "create", "-key-file", keys, dir)
+	succeed(t, "set", "-key-file", keys, dir, "k", "v")
+	succeed(t, "backup-files", "-key-file", keys, dir, store)
+	succeed(t, "restore-files", "-key-file", keys, store, copied)
+	out, errOut, code := stoatCommand(t.Context(), "", "restore-files", store, copied+"2")
+	if code != exitOK || !strings.HasPrefix(out, "restored ") || !strings.Contains(errOut, "warning: without -key-file, "+copied+"2 has the identity") {
+		t.Errorf("without -key-file: exit code %d, printed %q, errors %q", code, out, errOut)
+	}
+	expect(t, "v", "get", "-key-file", keys, copied+"2", "k")
+}
+
 func TestBackupFiles_FailuresAreExplained(t *testing.T) {
 	t.Parallel()
 	at := t.TempDir()

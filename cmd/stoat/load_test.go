@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // loaded makes a database, loads input into it, and returns its directory.
@@ -205,4 +208,26 @@ func FuzzLoad_LinesAreWhatScanPrints(f *testing.F) {
 		}
 		_, _ = text.object(line)
 	})
+}
+
+// The keys are stored once the command has printed their number.
+func TestWith_AFailedCloseSaysThatTheWorkIsDone(t *testing.T) {
+	t.Parallel()
+	for _, failed := range []error{nil, errors.New("not done")} {
+		disk := faultfs.New(memfs.New())
+		db, err := stoat.Open("/db", &stoat.Options{FS: disk})
+		err = with(db, err, func(db *stoat.DB) error {
+			if err := db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("key"), []byte("value")) }); err != nil {
+				t.Fatal(err)
+			}
+			disk.Add(faultfs.Rule{Op: vfs.OpWrite, Forever: true})
+			return failed
+		})
+		if !errors.Is(err, vfs.ErrIO) || failed != nil && !errors.Is(err, failed) {
+			t.Fatalf("the work returns %v, and both %v", failed, err)
+		}
+		if done := strings.HasPrefix(err.Error(), "the command has done its work"); done != (failed == nil) {
+			t.Errorf("the work returns %v, and the text of both is %q", failed, err)
+		}
+	}
 }

@@ -73,11 +73,12 @@ last commit, use -after with the version of the last line minus 1. Skip the line
 you have.`, runChanges},
 		{"load", "DIR FILE", "store all keys of a file in one commit", `Each line is a key, a tab and a value, escaped as scan prints them. A FILE of -
 means standard input. Of equal keys, the last one counts. With -sorted, the keys must
-ascend, and are written once instead of twice. After an error, no key is stored.`, runLoad},
+ascend, and are written once instead of twice. After an error, no key is stored,
+unless it has printed the number of keys.`, runLoad},
 		{"pack", "FILE OUT", "write lines to a file of sorted entries", `It needs no database. Lines are as for load, and their keys ascend. The command
 ingest takes the new file OUT into a database.`, runPack},
 		{"ingest", "DIR FILE...", "store files of sorted entries in one commit", `It verifies every byte. The ranges of keys of the FILEs must not overlap. After an
-error, no key is stored.`, runIngest},
+error, no key is stored, unless it has printed the number of keys.`, runIngest},
 		{"keyspaces", "DIR", "list, create or delete keyspaces", `It lists all keyspaces with their settings. With -create or -drop it changes them
 instead, and needs the database for itself.`, runKeyspaces},
 		{"configure", "DIR", "change settings of a keyspace", `The database stores the settings. They hold for programs that open it without their
@@ -104,8 +105,9 @@ prints what is lost by file and range of keys, and exits with 1 if anything is l
 In a lost range, older versions and deleted keys may return.
 
 The manifest names the live files. If it is lost, or with -all-files, every file
-counts. Data from obsolete files, such as deleted keys, may return. Operands of merges
-may count twice. Keyspaces get names such as keyspace-3 and default settings.
+counts. A lost manifest alone makes the exit code 1, unless -all-files is given.
+Data from obsolete files, such as deleted keys, may return. Operands of merges may
+count twice. Keyspaces get names such as keyspace-3 and default settings.
 
 A table whose footer is lost needs the manifest. Without the file KEYS, nothing of an
 encrypted database can be read.`, runSalvage},
@@ -120,22 +122,27 @@ It works beside a process that writes the database, and changes nothing in DIR.`
 		{"backup", "DIR FILE", "write a backup of a database", `It writes a snapshot to the new FILE, or to standard output if FILE is -. With
 -since it writes only what changed after an earlier backup, which it first reads to
 its end. A backup is not encrypted. It keeps writers out only while it opens the database.
-After a crash of the last writer it needs the database for itself.`, runBackup},
+After a crash of the last writer it needs the database for itself. If a process that writes
+the database reports ErrFailed, begin a new chain with a backup without -since.`, runBackup},
 		{"restore", "FILE... DIR", "make a database of backups", `FILEs are a full backup and the backups after it, in order; - is standard input.
 DIR must not exist. The command works in DIR.restore. After an interruption, run the
 same command again to continue, or remove DIR.restore.`, runRestore},
-		{"verify-backup", "FILE...", "verify every byte of backups", `It prints a line for each FILE, and fails if one does not follow the one before.`, runVerifyBackup},
+		{"verify-backup", "FILE...", "verify every byte of backups", `FILEs are in order. It fails if one does not follow the one before, or needs what
+that one lacks. Without an error, it prints a line for each FILE. The first FILE need
+not be a full backup.`, runVerifyBackup},
 		{"backup-files", "DIR STORE", "copy the new files of a database to a directory", `STORE is a directory, which the first backup creates. Use one for each
 database. Files that an earlier backup has copied are not copied again, and yet each
 backup is complete. With -verify, damaged ones are copied again. Files of an encrypted
-database stay encrypted. It works beside a process that writes the database.
+database stay encrypted. If it prints the backup, that is complete, also beside an error.
+It works beside a process that writes the database.
 
 While it runs, DIR.backup-files shares the files of DIR by hard links. With -temp it is
 another directory, which only backups of DIR may use. If DIR is a mount point or its parent
 is read-only, use -temp. On another file system the files are copied, and need space there.`, runBackupFiles},
 		{"restore-files", "STORE DIR", "make a database of a file backup", `It restores the newest backup of STORE, and compares every file with its checksum.
 DIR must not exist. The command works in DIR.restore. After an interruption, run the
-same command again to continue, or remove DIR.restore.`, runRestoreFiles},
+same command again to continue, or remove DIR.restore. Without -key-file, all databases
+restored of one backup of an encrypted database have the same identity.`, runRestoreFiles},
 		{"verify-files", "STORE [ID...]", "verify every byte of file backups", `Without an ID it verifies the newest backup.`, runVerifyFiles},
 		{"backups", "STORE", "list file backups, and delete old ones", `It prints a line for each backup, the oldest first. With -keep it first deletes the
 other backups, of whatever database, and all files that no backup has. If it cannot read

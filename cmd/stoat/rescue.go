@@ -42,7 +42,11 @@ func runSalvage(ctx context.Context, c *call, args []string) error {
 	}
 	fmt.Fprintf(c.out, "read %d tables, %d value files and %d log segments; copied %d versions of keys, %d of them with values in value files, and %d range tombstones\n",
 		report.Tables, report.ValueFiles, report.Segments, report.Entries, report.Values, report.RangeTombstones)
-	if n := uint64(len(report.Lost)) + report.More; n > 0 {
+	n := uint64(len(report.Lost)) + report.More
+	if !report.Manifest && !o.IgnoreManifest {
+		return fmt.Errorf("the manifest of %s and %d other parts are lost; %s has the rest. Deleted keys may be back there, and settings are gone", rest[0], n, rest[1])
+	}
+	if n > 0 {
 		return fmt.Errorf("%d parts of %s are lost; %s has the rest", n, rest[0], rest[1])
 	}
 	return nil

@@ -58,6 +58,25 @@ func TestSalvage_CopiesAndListsLosses(t *testing.T) {
 	}
 }
 
+// Names and settings are lost, and deleted keys may be back. With -all-files, the caller knows.
+func TestSalvage_ALostManifestIsALossUnlessAllFilesCount(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "db")
+	fill(t, dir)
+	succeed(t, "compact", dir)
+	want := succeed(t, "scan", "-hex", dir)
+	for _, name := range filesIn(t, dir, "MANIFEST-*") {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fail(t, exitError, "the manifest of "+dir+" and 0 other parts are lost; "+dir+"2 has the rest", "salvage", dir, dir+"2")
+	succeed(t, "salvage", "-all-files", dir, dir+"3")
+	for _, to := range []string{"2", "3"} {
+		expect(t, want, "scan", "-hex", dir+to)
+	}
+}
+
 func TestSalvage_EncryptedDatabasesNeedTheirKeys(t *testing.T) {
 	t.Parallel()
 	dir, keys := filepath.Join(t.TempDir(), "db"), filepath.Join(t.TempDir(), "keys")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"container/heap"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/check"
 	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/work"
 )
 
 // ErrChain says that backups do not belong together.
@@ -20,15 +22,17 @@ var ErrChain = errors.New("stoat: backups do not belong together")
 // backup.
 type Chain struct {
 	links []*link // the oldest first
+	part  bool    // the first link may be an incremental backup
 	queue queue   // of the links that are not at their end
 	at    []*link // those that have the current key, the newest first
 	key   []byte
 	// from is the index in at of the link that is read.
 	from int
 	// most is the greatest version of the key that is left. With wanted, exactly that
-	// version must be there.
+	// version comes next.
 	most   base.SeqNum
 	wanted bool
+	whole  bool // Next has returned a version that needs no older one
 	spent  bool // the item of the link that is read was used
 }
 
@@ -42,20 +46,33 @@ type link struct {
 
 // OpenChain reads the headers of backups and checks that they follow each other. With upTo
 // it ends with the last of the consecutive backups of that version: a compaction filter
-// changes values without a new version. It ignores the backups after it.
+// changes values without a new version. It ignores the backups after it, but must be able to
+// read the header of the next one.
 func OpenChain(upTo uint64, backups []io.Reader) (*Chain, error) {
 	c := &Chain{}
+	if err := c.openAll(upTo, backups); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *Chain) openAll(upTo uint64, backups []io.Reader) error {
 	if len(backups) == 0 {
-		return nil, fmt.Errorf("%w: there is no backup", ErrChain)
+		return fmt.Errorf("%w: there is no backup", ErrChain)
 	}
 	for i, r := range backups {
 		l := &link{name: fmt.Sprintf("backup %d of %d", i+1, len(backups)), index: i}
 		err := c.open(l, r)
-		if c.endsAt(upTo) && (err != nil || l.Header.Info().Version != upTo) {
-			return c, nil
+		if c.endsAt(upTo) {
+			if errors.Is(err, ErrChain) || err == nil && l.Header.Info().Version != upTo {
+				return nil
+			}
+			if err != nil {
+				err = fmt.Errorf("%w; %s may be of version %d, too: without it, the restore ends before it", err, l.name, upTo)
+			}
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		c.links = append(c.links, l)
 	}
@@ -64,9 +81,32 @@ func OpenChain(upTo uint64, backups []io.Reader) (*Chain, error) {
 		for _, l := range c.links {
 			have = append(have, uint64(l.Header.State.LastSeq))
 		}
-		return nil, fmt.Errorf("%w: none has version %d, their versions are %d", ErrChain, upTo, have)
+		return fmt.Errorf("%w: none has version %d, their versions are %d", ErrChain, upTo, have)
 	}
-	return c, nil
+	return nil
+}
+
+// VerifyChain reads backups to their ends, and describes them. It checks that each follows the
+// one before, and has what the later ones need of it. The first may be an incremental one.
+func VerifyChain(ctx context.Context, backups []io.Reader) (infos []Info, err error) {
+	ctx = work.Given(ctx)
+	c := &Chain{part: true}
+	if err := c.openAll(0, backups); err != nil {
+		return nil, err
+	}
+	for n := 0; err == nil; n++ {
+		if n%stopEvery == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		_, _, err = c.Next()
+	}
+	if err != io.EOF {
+		return nil, err
+	}
+	for _, l := range c.links {
+		infos = append(infos, l.Info())
+	}
+	return infos, nil
 }
 
 // endsAt reports whether the last link has a version, which is not 0.
@@ -86,7 +126,7 @@ func (c *Chain) open(l *link, r io.Reader) (err error) {
 func (c *Chain) follows(l *link) error {
 	got := l.Header.Info()
 	if len(c.links) == 0 {
-		if got.Since != 0 {
+		if got.Since != 0 && !c.part {
 			return fmt.Errorf("%w: %s holds the changes since version %d, want a full backup", ErrChain, l.name, got.Since)
 		}
 		return nil
@@ -111,7 +151,12 @@ func (c *Chain) follows(l *link) error {
 }
 
 // wrap adds the name of the backup to err.
-func (l *link) wrap(err error) error { return base.InFile(err, l.name) }
+func (l *link) wrap(err error) error {
+	if errors.Is(err, base.ErrCorrupt) {
+		return base.InFile(err, l.name)
+	}
+	return fmt.Errorf("%s: %w", l.name, err)
+}
 
 // Last returns the last backup of the chain.
 func (c *Chain) Last() *Reader { return c.links[len(c.links)-1].Reader }
@@ -164,7 +209,7 @@ func (c *Chain) nextKey() error {
 	for len(c.queue) > 0 && bytes.Equal(c.queue[0].item.Key, c.key) {
 		c.at = append(c.at, heap.Pop(&c.queue).(*link))
 	}
-	c.most, c.wanted, c.spent = base.SeqNumMax, false, false
+	c.most, c.wanted, c.whole, c.spent = base.SeqNumMax, false, false, false
 	if !c.newest(c.at[0]) && !mutant.On(mutant.RestoreResurrects) {
 		return c.skipKey(0) // a later backup does not name the key: it is gone
 	}
@@ -202,7 +247,7 @@ func (c *Chain) find(l *link) (it Item, from *Reader, found bool, err error) {
 			c.most, c.wanted = it.Seq, true
 			return it, nil, false, c.older(l)
 		}
-		c.wanted = false
+		c.wanted, c.whole = false, c.whole || !it.Meta.Kind.Partial()
 		return it, l.Reader, true, nil
 	}
 }
@@ -221,8 +266,11 @@ func (c *Chain) older(l *link) error {
 		return err
 	}
 	before := l.index - 1
-	for before > 0 && c.links[before].same {
+	for before >= 0 && c.links[before].same {
 		before--
+	}
+	if before < 0 { // a backup before the chain has the version
+		return c.skipKey(c.from)
 	}
 	if c.from++; c.from == len(c.at) || c.at[c.from].index != before {
 		return c.missing(c.links[before])
@@ -231,8 +279,19 @@ func (c *Chain) older(l *link) error {
 	return nil
 }
 
-// missing is the error of a backup that lacks a version that a later one names.
+// missing ends the key in a backup that lacks a version that a later one names. Without a
+// whole version so far, the newest value is lost, which is an error. Behind a whole version
+// there is only history, which the backup may never have had. Retention can drop a version
+// that the backup has, and keep an older one that it has not:
+//
+//	                 NumVersions   database    backup
+//	first backup     1             k#20 k#15   k#20
+//	flush of k#30    1             k#30 k#15
+//	second backup    2             k#30 k#15   k#30, k#15 unchanged
 func (c *Chain) missing(l *link) error {
+	if c.whole {
+		return c.skipKey(c.from)
+	}
 	return l.wrap(base.Corrupt(-1, fmt.Sprintf("version of the key %.80q", c.key), "another one", uint64(c.most)))
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/stamp"
@@ -30,16 +31,21 @@ func parse(text string) (all []Item) {
 	return all
 }
 
-// chainOf returns what a chain of backups at versions 10, 20, 30 and so on restores.
-func chainOf(t *testing.T, texts ...string) (restored string, err error) {
+// backupsOf returns backups at versions 10, 20, 30 and so on.
+func backupsOf(t *testing.T, texts ...string) (readers []io.Reader) {
 	t.Helper()
-	var readers []io.Reader
 	for i, text := range texts {
 		h, _ := sample()
 		h.Since, h.State.LastSeq = base.SeqNum(10*i), base.SeqNum(10*i+10)
 		readers = append(readers, bytes.NewReader(write(t, h, parse(text), false)))
 	}
-	c, err := OpenChain(0, readers)
+	return readers
+}
+
+// chainOf returns what a chain of backups restores.
+func chainOf(t *testing.T, texts ...string) (restored string, err error) {
+	t.Helper()
+	c, err := OpenChain(0, backupsOf(t, texts...))
 	if err != nil {
 		return "", err
 	}
@@ -77,9 +83,20 @@ func TestChain_KeepsWhatEachLaterBackupNames(t *testing.T) {
 		{"gone in the middle", []string{"a#7 b#4", "b#4=", "a#25 b#4="}, "a#25 b#4"},
 		{"new keys at both ends", []string{"m#7", "a#15 m#7= z#15"}, "a#15 m#7 z#15"},
 		{"nothing left", []string{"a#7 b#4", ""}, ""},
+		// Retention keeps an older version than those of the backup before.
+		{"history that no backup has", []string{"a#7 b#4", "a#15 a#5= b#4="}, "a#15 b#4"},
+		{"history of a key that no backup has", []string{"b#4", "a#15 a#5= b#4="}, "a#15 b#4"},
+		{"history that the backup in the middle lacks", []string{"a#7 a#3", "a#15", "a#25 a#7="}, "a#25"},
+		{"history below operands", []string{"a#7 a#3", "a#19M a#15 a#5="}, "a#19 a#15"},
 	} {
 		if got, err := chainOf(t, c.backups...); got != c.want || err != nil {
 			t.Errorf("%s: %q, %v; want %q", c.name, got, err, c.want)
+		}
+		for first := range c.backups {
+			infos, err := VerifyChain(t.Context(), backupsOf(t, c.backups...)[first:])
+			if err != nil || len(infos) != len(c.backups)-first {
+				t.Errorf("%s: verified from backup %d on: %+v, %v", c.name, first+1, infos, err)
+			}
 		}
 	}
 }
@@ -94,10 +111,27 @@ func TestChain_AnUnchangedVersionMustBeThere(t *testing.T) {
 		"the key is gone in the middle":    {"a#7 b#4", "b#4=", "a#7= b#4="},
 		"the version was named no more":    {"a#7 a#3", "a#15", "a#7="},
 		"the last key of the backup is it": {"a#7", "a#7= z#4="},
+		"operands need it":                 {"a#7 a#3", "a#15M a#5="},
 	} {
 		if got, err := chainOf(t, backups...); !errors.Is(err, base.ErrCorrupt) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
+		if _, err := VerifyChain(t.Context(), backupsOf(t, backups...)); !errors.Is(err, base.ErrCorrupt) {
+			t.Errorf("%s: verify says %v", name, err)
+		}
+	}
+}
+
+// A backup without changes has no items. Those of the backup before it count, which is not there.
+func TestVerifyChain_MayBeginWithABackupWithoutChanges(t *testing.T) {
+	t.Parallel()
+	same, _ := sample()
+	same.Since, same.State.LastSeq = 10, 10
+	next := same
+	next.State.LastSeq = 20
+	infos, err := VerifyChain(t.Context(), []io.Reader{bytes.NewReader(write(t, same, nil, false)), bytes.NewReader(write(t, next, parse("a#7= b#15M b#4="), false))})
+	if err != nil || len(infos) != 2 || infos[1].Entries != 1 || infos[1].Unchanged != 2 {
+		t.Errorf("verified %+v, %v", infos, err)
 	}
 }
 
@@ -120,7 +154,6 @@ func TestChain_UpToAVersionEndsWithTheLastBackupOfIt(t *testing.T) {
 		{"no later one", [][]byte{first, second}, 20, 2},
 		{"another one of it", [][]byte{first, second, same}, 20, 3},
 		{"two others, and a later one", [][]byte{first, second, same, same, third}, 20, 4},
-		{"a damaged one after it", [][]byte{first, second, same, []byte("damaged")}, 20, 3},
 		{"a foreign one after it", [][]byte{first, second, backup(0, 20), same}, 20, 2},
 		{"an earlier version", [][]byte{first, second, same}, 10, 1},
 		{"all", [][]byte{first, second, same, third}, 0, 4},
@@ -136,6 +169,13 @@ func TestChain_UpToAVersionEndsWithTheLastBackupOfIt(t *testing.T) {
 	}
 	if _, err := OpenChain(20, []io.Reader{bytes.NewReader(first), strings.NewReader("damaged")}); !errors.Is(err, base.ErrCorrupt) {
 		t.Errorf("a damaged backup before the version: %v", err)
+	}
+	broken := errors.New("broken")
+	for want, next := range map[error]io.Reader{base.ErrCorrupt: strings.NewReader("damaged"), broken: iotest.ErrReader(broken)} {
+		_, err := OpenChain(20, []io.Reader{bytes.NewReader(first), bytes.NewReader(second), next, bytes.NewReader(third)})
+		if !errors.Is(err, want) || !strings.Contains(err.Error(), "backup 3 of 4 may be of version 20, too") {
+			t.Errorf("a backup that cannot be read, and may be of the version: %v, want %v", err, want)
+		}
 	}
 	if _, err := OpenChain(15, []io.Reader{bytes.NewReader(first), bytes.NewReader(second)}); !errors.Is(err, ErrChain) {
 		t.Errorf("a version that no backup has: %v", err)

@@ -13,8 +13,9 @@
 //
 // Without a manifest, sequence numbers alone decide what is newest. What was deleted can
 // come back if its tombstone is gone and an obsolete file still has it. The version of
-// ingested entries is lost. They get version 1, so any later version of their keys wins.
-// Of several ingests of a key the newest file wins, if at most Options.FanIn tables overlap.
+// ingested entries is lost, and the report says so. They get the version that the numbers of the
+// files suggest. Of several ingests of a key the newest file wins, if at most Options.FanIn
+// tables overlap.
 //
 // A block, a value and a log record are lost alone. Of the rest, it needs:
 //

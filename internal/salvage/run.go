@@ -406,12 +406,12 @@ func (s *salvager) allTables(found []base.FileNum) ([][]tableInput, error) {
 			s.report.loseFile(in.name(), 0, nil, nil, errUnopened)
 			continue
 		}
-		var ok bool
-		if in.lo, in.hi, ok = d.Bounds(); ok {
-			tables = append(tables, in)
-		}
+		in.lo, in.hi, _ = d.Bounds()
+		in.span(d)
+		tables = append(tables, in)
 	}
-	return chains(tables), nil
+	placeIngested(tables)
+	return chains(slices.DeleteFunc(tables, func(t tableInput) bool { return t.lo == nil })), nil
 }
 
 var errUnopened = fmt.Errorf("%w: neither the footer nor the directory verifies", base.ErrCorrupt)

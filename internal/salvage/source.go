@@ -34,7 +34,11 @@ type source interface {
 type tableInput struct {
 	num    base.FileNum
 	hint   *table.Hint
-	lo, hi []byte // bounds of the keys, inclusive
+	lo, hi []byte // bounds of the keys, inclusive; nil if it has none
+	// oldest and newest bound the versions in it. newest is 0 if none is known.
+	oldest, newest base.SeqNum
+	// ingested is the version of entries whose own one is lost; see placeIngested.
+	ingested base.SeqNum
 	// made says that salvage wrote the table itself.
 	made bool
 	log  bool // it is a part of the log
@@ -48,6 +52,8 @@ type chain struct {
 	s      *salvager
 	tables []tableInput
 
+	table   tableInput // the open one
+	told    bool       // the report says that its version is lost
 	file    vfs.File
 	it      *table.DamagedIter
 	entries []base.Entry
@@ -75,9 +81,9 @@ func (c *chain) next() (*entry, error) {
 		}
 		e := c.entries[0]
 		c.entries = c.entries[1:]
-		// Only the manifest knows the version of ingested entries. Scans do not show version 0
-		// beside a range tombstone, and compactions drop it.
-		e.Seq = max(e.Seq, 1)
+		if e.Seq == 0 {
+			e.Seq = c.ingested()
+		}
 		if order := bytes.Compare(c.last, e.Key); c.begun && (order > 0 || order == 0 && c.lastSeq <= e.Seq) {
 			continue // bounds lie only in a table that no stoat wrote
 		}
@@ -105,7 +111,7 @@ func (c *chain) open() error {
 	for _, note := range d.Notes {
 		c.s.noteOnce(note.Error())
 	}
-	c.file = file
+	c.table, c.told, c.file = t, false, file
 	c.current.rank = ofLog + 1 + uint64(t.num)
 	if t.log {
 		c.current.rank = ofLog
@@ -113,6 +119,19 @@ func (c *chain) open() error {
 	name := t.name()
 	c.it = d.NewIter(func(l table.Lost) { c.s.report.losePart(name, l) })
 	return nil
+}
+
+// ingested returns the version of the open table's entries, and reports once that their own
+// one is lost. It is not 0: scans do not show version 0 beside a range tombstone, and
+// compactions drop it.
+func (c *chain) ingested() base.SeqNum {
+	if t := &c.table; !c.told {
+		c.told = true
+		err := base.InFile(base.Corrupt(-1, "version of ingested entries", "none", "the one in the manifest"), t.name())
+		c.s.report.lose(Loss{File: t.name(), Offset: -1, from: t.lo, to: t.hi,
+			Err: fmt.Errorf("%w; the entries were copied, but older values or deletions may hide them", err)})
+	}
+	return max(c.table.ingested, 1)
 }
 
 // end closes the open table. Tables that salvage made are removed.
@@ -146,6 +165,53 @@ func (s *salvager) openTable(t *tableInput) (vfs.File, *table.Damaged, error) {
 	}
 	_ = file.Close() // it was only read
 	return nil, nil, err
+}
+
+// span sets the bounds of the versions in a table.
+func (t *tableInput) span(d *table.Damaged) {
+	t.oldest, t.newest = base.SeqNumMax, 0
+	if p := d.Properties(); p != nil && p.Entries > 0 {
+		t.oldest, t.newest = p.SmallestSeq, p.LargestSeq
+		if t.hint != nil {
+			t.oldest, t.newest = t.oldest+t.hint.SeqShift, t.newest+t.hint.SeqShift
+		}
+	}
+	if l := d.Deletions(); l.Len() > 0 {
+		newest, oldest := l.Seqs()
+		t.oldest, t.newest = min(t.oldest, oldest), max(t.newest, newest)
+	}
+}
+
+// placeIngested gives ingested entries a version in place of the one that only the manifest
+// has. It sorts the tables by number. An ingest first writes its tables, then flushes the
+// memtables, and then takes the next version. So its version is above those of the tables with
+// smaller numbers, and of the tables behind that go on with the next version:
+//
+//	table     1     2          3     4
+//	versions  1-7   ingested   8-9   11-14
+//	                10
+//
+// A commit that left no trace, or a compaction, can make the result too small.
+func placeIngested(tables []tableInput) {
+	slices.SortFunc(tables, func(a, b tableInput) int { return cmp.Compare(a.num, b.num) })
+	newest := base.SeqNum(0)
+	for i := range tables {
+		newest = max(newest, tables[i].newest)
+		if tables[i].newest > 0 {
+			continue
+		}
+		last := newest
+		for _, t := range tables[i+1:] {
+			if t.newest == 0 {
+				continue // of the same ingest, or one after it
+			}
+			if t.oldest != last+1 {
+				break
+			}
+			last = t.newest
+		}
+		tables[i].ingested = min(last, base.SeqNumMax-1) + 1
+	}
 }
 
 // chains arranges tables in as few chains as possible.

@@ -349,6 +349,45 @@ func TestBackup_DeletedKeysStayDeletedAfterMerges(t *testing.T) {
 	}
 }
 
+// The keyspace keeps one version until the second backup. So the first backup has the middle
+// value alone. A compaction then drops that, and keeps the oldest one, which a snapshot sees.
+func TestBackup_AChainGoesOnOnceNumVersionsIsRaised(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	keep := func(versions int) *stoat.Keyspace {
+		ks, err := db.Keyspace("versions", &stoat.KeyspaceOptions{NumVersions: versions})
+		testkit.Must(t, err)
+		return ks
+	}
+	ks := keep(1)
+	set := func(value string) {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(ks).Set([]byte("key"), []byte(value)) }))
+	}
+	set("oldest")
+	snapshot := testkit.Begin(t, db, stoat.ReadOnly)
+	defer snapshot.Discard()
+	set("middle")
+	full, info := backUp(t, db, stoat.BackupOptions{})
+	set("newest")
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	keep(2)
+	more, info := backUp(t, db, stoat.BackupOptions{Since: info})
+	if info.Entries != 1 || info.Unchanged != 1 {
+		t.Fatalf("the second backup has %+v, want that it names the oldest value", info)
+	}
+	restored := restore(t, full, more)
+	ks, err := restored.Keyspace("versions", nil)
+	testkit.Must(t, err)
+	testkit.Must(t, restored.View(func(tx stoat.Txn) error {
+		value, err := tx.In(ks).Get([]byte("key"))
+		if string(value) != "newest" {
+			t.Errorf("the value is %q, %v", value, err)
+		}
+		return nil
+	}))
+	testkit.MustBeSound(t, restored)
+}
+
 func TestBackup_OfAnEmptyDatabaseBeginsAChain(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)

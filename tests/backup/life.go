@@ -21,6 +21,8 @@ type life struct {
 	opts  stoat.Options
 	db    *stoat.DB
 	marks markFilter
+	// release ends a transaction that reads. Old versions that it sees stay.
+	release func()
 
 	chain [][]byte
 	infos []stoat.BackupInfo
@@ -29,7 +31,7 @@ type life struct {
 }
 
 func newLife(seed uint64) (*life, error) {
-	l := &life{rng: rand.New(rand.NewPCG(seed, 11)), clock: testkit.NewClock()}
+	l := &life{rng: rand.New(rand.NewPCG(seed, 11)), clock: testkit.NewClock(), release: func() {}}
 	l.opts = testkit.Merging(stoat.Options{FS: memfs.New(), Clock: l.clock, MemtableSize: 64 << 10,
 		Compression: testkit.Compressions[seed%3], NumVersions: 1 + int(seed/3%3), Keys: testkit.KeysIf(seed%4 == 3)})
 	l.opts.Filters = []stoat.Filter{&l.marks}
@@ -85,17 +87,17 @@ func (l *life) keyspace(name string) (*stoat.Keyspace, error) {
 	case "":
 		return nil, nil
 	case "small":
-		return l.db.Keyspace(name, &stoat.KeyspaceOptions{ValueThreshold: 64, Compression: stoat.CompressionSmall, NumVersions: 2,
-			Filter: []string{"mark", "mark", "mark", "none"}[l.rng.IntN(4)]})
+		return l.db.Keyspace(name, &stoat.KeyspaceOptions{ValueThreshold: 64, Compression: stoat.CompressionSmall,
+			NumVersions: 1 + l.rng.IntN(3), Filter: []string{"mark", "mark", "mark", "none"}[l.rng.IntN(4)]})
 	case "timed":
 		return l.db.Keyspace(name, &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
 	}
-	return l.db.Keyspace(name, nil)
+	return l.db.Keyspace(name, &stoat.KeyspaceOptions{NumVersions: 1 + l.rng.IntN(3)})
 }
 
-// key returns a random key. Some need an escape.
+// key returns a random key, often one of a few. Some need an escape.
 func (l *life) key() []byte {
-	key := fmt.Appendf(nil, "key%04d", l.rng.IntN(400))
+	key := fmt.Appendf(nil, "key%04d", l.rng.IntN([]int{20, 400}[l.rng.IntN(2)]))
 	if l.rng.IntN(8) == 0 {
 		key = append([]byte{0xff}, key...)
 	}
@@ -128,6 +130,8 @@ func (l *life) act(ctx context.Context) error {
 		return l.db.Collect(ctx)
 	case 4:
 		return l.reopen()
+	case 5:
+		return l.hold()
 	}
 	ks, err := l.keyspace(name)
 	if err != nil {
@@ -180,8 +184,22 @@ func (l *life) write(tx stoat.Txn, name string) error {
 	return tx.Set(key, l.value(), o...)
 }
 
-// reopen closes the database and opens it again.
+// hold begins a transaction that reads, in place of the one before.
+func (l *life) hold() error {
+	l.release()
+	l.release = func() {}
+	tx, err := l.db.Begin(stoat.ReadOnly)
+	if err == nil {
+		l.release = tx.Discard
+	}
+	return err
+}
+
+// reopen closes the database and opens it again, with another number of versions.
 func (l *life) reopen() (err error) {
+	l.release()
+	l.release = func() {}
+	l.opts.NumVersions = 1 + l.rng.IntN(3)
 	if err = l.db.Close(); err == nil {
 		l.db, err = stoat.Open("/db", &l.opts)
 	}
