@@ -3,8 +3,10 @@ package backup
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
+	"slices"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -103,8 +105,7 @@ func TestReader_ReadsWhatWasWritten(t *testing.T) {
 		}
 		for i := range want {
 			got, err := r.Next()
-			if err != nil || !bytes.Equal(got.Key, want[i].Key) || !bytes.Equal(got.Value, want[i].Value) ||
-				got.Seq != want[i].Seq || got.Meta != want[i].Meta || got.Unchanged != want[i].Unchanged {
+			if err != nil || !sameItem(got, want[i]) {
 				t.Errorf("item %d: %+v, %v; want %+v", i, got, err, want[i])
 			}
 		}
@@ -275,15 +276,83 @@ func FuzzHeader(f *testing.F) {
 	})
 }
 
-// FuzzBackup reads bytes as a backup, and as two backups of a chain.
+// resealed returns a file of frames with valid checksums.
+func resealed(b []byte) []byte {
+	b = bytes.Clone(b)
+	at := prefixSize
+	chain := base.Checksum(b[:min(at, len(b))], 0)
+	for at+frameSize <= len(b) {
+		end := at + frameSize + int(binary.LittleEndian.Uint32(b[at+8:]))
+		if end > len(b) {
+			break
+		}
+		chain = base.Checksum(b[at+8:end], chain)
+		binary.LittleEndian.PutUint64(b[at:], chain)
+		at = end
+	}
+	return b
+}
+
+// readAll returns what a right backup has.
+func readAll(t *testing.T, b []byte) (Header, []Item) {
+	t.Helper()
+	r, err := NewReader(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []Item
+	for {
+		it, err := r.Next()
+		if err == io.EOF {
+			return r.Header, all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		it.Key, it.Value = bytes.Clone(it.Key), bytes.Clone(it.Value)
+		all = append(all, it)
+	}
+}
+
+// sameItem reports whether two items are equal.
+func sameItem(a, b Item) bool {
+	return bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Value, b.Value) && a.Seq == b.Seq && a.Meta == b.Meta && a.Unchanged == b.Unchanged
+}
+
+// wantSameAgain demands that the items of a right backup are the same when they are written and
+// read again.
+func wantSameAgain(t *testing.T, b []byte) {
+	t.Helper()
+	h, want := readAll(t, b)
+	if slices.ContainsFunc(want, func(it Item) bool { return it.Large > 0 }) {
+		return // write has no chunks
+	}
+	again, got := readAll(t, write(t, h, want, false))
+	if !bytes.Equal(h.appendTo(nil), again.appendTo(nil)) || !slices.EqualFunc(got, want, sameItem) {
+		t.Fatalf("%+v with %+v becomes %+v with %+v", h, want, again, got)
+	}
+}
+
+// FuzzBackup reads bytes as a backup, and as two backups of a chain, with the fuzzed checksums or
+// with valid ones. A backup that verifies has the same items when it is written again.
 func FuzzBackup(f *testing.F) {
 	h, all := sample()
-	f.Add(write(f, h, all, true))
+	first := write(f, h, all, true)
 	h.Since = 0
-	f.Add(write(f, h, all[:1], false))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if _, err := Verify(context.Background(), bytes.NewReader(b)); err != nil && !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrVersion) {
+	for _, b := range [][]byte{first, write(f, h, all[:1], false)} {
+		f.Add(b, false)
+		f.Add(b, true)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, seal bool) {
+		if seal {
+			b = resealed(b)
+		}
+		_, err := Verify(context.Background(), bytes.NewReader(b))
+		if err != nil && !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrVersion) {
 			t.Fatal(err)
+		}
+		if err == nil {
+			wantSameAgain(t, b)
 		}
 		c, err := OpenChain(0, []io.Reader{bytes.NewReader(b), bytes.NewReader(b)})
 		for err == nil {
@@ -295,27 +364,52 @@ func FuzzBackup(f *testing.F) {
 	})
 }
 
-// FuzzJournal reads bytes as the journal of a restore.
-func FuzzJournal(f *testing.F) {
+// writeJournal returns the journal of a restore.
+func writeJournal(t testing.TB, p plan, edits []manifest.Edit) []byte {
+	t.Helper()
 	var to bytes.Buffer
 	w, err := newFrameWriter(&to, typeJournal)
 	if err != nil {
-		f.Fatal(err)
+		t.Fatal(err)
 	}
+	err = w.write(newFrame(frameHeader, p.appendTo(nil), nil, nil))
+	for i := range edits {
+		err = errors.Join(err, w.write(newFrame(frameEdit, edits[i].AppendTo(nil), nil, nil)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to.Bytes()
+}
+
+// FuzzJournal reads bytes as the journal of a restore, with the fuzzed checksums or with valid
+// ones. What is read of it is the same when it is written again.
+func FuzzJournal(f *testing.F) {
 	p := plan{id: [16]byte{4}, hashSeed: 5, nonces: []uint64{6, 7}}
-	e := manifest.Edit{NextFile: manifest.Some(uint64(9))}
-	if err := errors.Join(w.write(newFrame(frameHeader, p.appendTo(nil), nil, nil)), w.write(newFrame(frameEdit, e.AppendTo(nil), nil, nil))); err != nil {
-		f.Fatal(err)
+	sample := writeJournal(f, p, []manifest.Edit{{NextFile: manifest.Some(uint64(9))}})
+	for _, b := range [][]byte{sample, sample[:len(sample)-3]} {
+		f.Add(b, false)
+		f.Add(b, true)
 	}
-	f.Add(to.Bytes())
-	f.Add(to.Bytes()[:to.Len()-3])
-	f.Fuzz(func(t *testing.T, b []byte) {
-		p, edits, end, _, err := readJournal(bytes.NewReader(b))
-		if err != nil && !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrVersion) {
-			t.Fatal(err)
+	f.Fuzz(func(t *testing.T, b []byte, seal bool) {
+		if seal {
+			b = resealed(b)
 		}
-		if err == nil && (end > int64(len(b)) || len(p.nonces) > len(b)) {
-			t.Fatalf("%d edits in %d of %d bytes", len(edits), end, len(b))
+		p, edits, end, _, err := readJournal(bytes.NewReader(b))
+		if err != nil {
+			if !errors.Is(err, base.ErrCorrupt) && !errors.Is(err, base.ErrVersion) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if end > int64(len(b)) {
+			t.Fatalf("the journal ends at %d of %d bytes", end, len(b))
+		}
+		again := writeJournal(t, p, edits)
+		q, same, end, _, err := readJournal(bytes.NewReader(again))
+		equal := func(a, b manifest.Edit) bool { return bytes.Equal(a.AppendTo(nil), b.AppendTo(nil)) }
+		if err != nil || end != int64(len(again)) || !bytes.Equal(p.appendTo(nil), q.appendTo(nil)) || !slices.EqualFunc(edits, same, equal) {
+			t.Fatalf("%+v with %+v becomes %+v with %+v, %d of %d bytes: %v", p, edits, q, same, end, len(again), err)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stoatdb/stoat/internal/histogram"
 	"github.com/stoatdb/stoat/internal/lock"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/quarantine"
 	"github.com/stoatdb/stoat/internal/space"
 	"github.com/stoatdb/stoat/internal/state"
@@ -147,7 +148,7 @@ func (c *Collector) Pick(pressure values.Pressure) Batch {
 	s := c.store.State()
 	files := make([]values.FileState, 0, len(s.Version.Values))
 	for _, v := range s.Version.Values {
-		if !c.o.Space.WorthCopying(v.Live) {
+		if !c.o.Space.WorthCopying(v.Live) || mutant.On(mutant.KeepGarbage) {
 			continue
 		}
 		files = append(files, values.FileState{Num: v.Num, Bytes: v.Bytes, Live: v.Live,

@@ -99,7 +99,7 @@ func (d *discarder) judge(e *base.Entry) (drop bool) {
 		e.Value, e.Meta = nil, base.Meta{Kind: base.KindStampDelete}
 	}
 	at, _ := stamp.Of(e.Key)
-	if at > d.limits.Below || d.limits.Below == 0 || !d.rules.Bottom || e.Seq > d.rules.Snapshots[0] {
+	if at > d.limits.Below || d.limits.Below == 0 || !d.rules.Bottom || e.Seq > d.rules.Snapshots[0] || mutant.On(mutant.KeepDiscarded) {
 		return false
 	}
 	if d.hidden {

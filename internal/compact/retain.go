@@ -132,7 +132,7 @@ func (r *Retain) Link(seq base.SeqNum) Verdict { return r.judge(seq, false, fals
 
 // gone reports whether the key's next version counts as a tombstone.
 func (r *Retain) gone(m *base.Meta) bool {
-	if m.Live(r.rules.NowMs) {
+	if m.Live(r.rules.NowMs) || m.Kind.HasValue() && mutant.On(mutant.KeepExpired) {
 		return false
 	}
 	return !r.newest || !m.Kind.HasValue() || !r.needed()

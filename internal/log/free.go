@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -36,7 +37,7 @@ func (w *Writer) Release(before uint64) error {
 	if w.mu.holds > 0 {
 		to = &w.mu.held
 	}
-	for len(live) > 1 && live[0].number < before {
+	for len(live) > 1 && live[0].number < before && !mutant.On(mutant.KeepLog) {
 		*to = append(*to, live[0])
 		live = live[1:]
 	}

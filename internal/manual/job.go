@@ -12,6 +12,7 @@ import (
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/jobs"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/quarantine"
 	"github.com/stoatdb/stoat/internal/space"
 	"github.com/stoatdb/stoat/internal/state"
@@ -308,7 +309,7 @@ func (j *job) collect() (bool, error) {
 	var b collect.Batch
 	var large error
 	for _, f := range s.Version.Values {
-		if f.Live >= f.Bytes || !j.collects(f, s.FlushedSeq) {
+		if f.Live >= f.Bytes || !j.collects(f, s.FlushedSeq) || mutant.On(mutant.CollectNothing) {
 			continue
 		}
 		if !j.Space.Fits(f.Live) {

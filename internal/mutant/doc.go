@@ -441,6 +441,25 @@ const (
 	FollowUnsynced Name = "follow-unsynced"
 	// CheckpointTablesOnly: the checkpoint of a follower lacks what tables do not have yet.
 	CheckpointTablesOnly Name = "checkpoint-tables-only"
+
+	// KeepGarbage: the collector finds no value file that is worth a collection.
+	KeepGarbage Name = "keep-garbage"
+	// CollectNothing: Compact and Collect leave the garbage of value files.
+	CollectNothing Name = "collect-nothing"
+	// KeepExpired: merges keep values that have expired.
+	KeepExpired Name = "keep-expired"
+	// KeepDiscarded: merges keep the versions below the discard point.
+	KeepDiscarded Name = "keep-discarded"
+	// KeepReplaced: files that were replaced are not deleted.
+	KeepReplaced Name = "keep-replaced"
+	// KeepMemtables: memtables that were flushed stay in memory.
+	KeepMemtables Name = "keep-memtables"
+	// KeepLog: flushes release no segment of the log.
+	KeepLog Name = "keep-log"
+	// IgnoreFull: commits do not wait for memory.
+	IgnoreFull Name = "ignore-full"
+	// IgnoreBudget: pages of files may take any memory.
+	IgnoreBudget Name = "ignore-budget"
 )
 
 // Names lists every seeded bug, in the order above.
@@ -479,4 +498,5 @@ var Names = []Name{
 	RestoreSkipsAhead, RestoreForeign,
 	FollowHalf, FollowLogOnly, FollowTwice, FollowBlind, FollowOldSpan, FollowLazy,
 	FollowUndamaged, FollowFirstSpan, FollowChecksOnce, FollowUnsynced, CheckpointTablesOnly,
+	KeepGarbage, CollectNothing, KeepExpired, KeepDiscarded, KeepReplaced, KeepMemtables, KeepLog, IgnoreFull, IgnoreBudget,
 }

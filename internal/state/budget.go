@@ -1,6 +1,9 @@
 package state
 
-import "github.com/stoatdb/stoat/internal/tree"
+import (
+	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/tree"
+)
 
 // pagesShare is the share of the memory budget that mapped pages may have in any
 // case, however much memtables take.
@@ -10,6 +13,9 @@ const pagesShare = 1.0 / 4
 // when the readers of files take that many bytes beside them.
 func (s *Store) PagesBudget(readers int64) int64 {
 	b := s.o.MemoryBudget
+	if mutant.On(mutant.IgnoreBudget) {
+		b = 1 << 50
+	}
 	left := b - s.MemtableBytes() - s.obsolete.memtableBytes.Load() - s.Memory.Kept() - readers
 	return max(int64(pagesShare*float64(b)), left)
 }

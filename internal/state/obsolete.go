@@ -243,7 +243,7 @@ func (s *Store) takeUnused() (unused []Obsolete) {
 	kept := o.list[:0]
 	for i := range o.list {
 		x := &o.list[i]
-		if slices.ContainsFunc(marks, x.in) {
+		if slices.ContainsFunc(marks, x.in) || x.memtable != nil && mutant.On(mutant.KeepMemtables) || x.memtable == nil && mutant.On(mutant.KeepReplaced) {
 			kept = append(kept, *x)
 		} else {
 			unused = append(unused, *x)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/event"
 	"github.com/stoatdb/stoat/internal/lock"
+	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/work"
 )
@@ -216,7 +217,9 @@ func paceOf(fill state.Fill, tableMax, ns, flushNs int64) int64 {
 
 // Full reports whether that many bytes would need one memtable too many, or more memory
 // than the permitted memtables take.
-func (t *Throttle) Full(bytes int64) bool { return fullOf(t.o.Fill(), t.MemtableMax(), bytes) }
+func (t *Throttle) Full(bytes int64) bool {
+	return fullOf(t.o.Fill(), t.MemtableMax(), bytes) && !mutant.On(mutant.IgnoreFull)
+}
 
 // fullOf is Full with memtables of size bytes. A large transaction brings a table
 // of its own, of any size. When no memtable waits to be flushed, waiting cannot

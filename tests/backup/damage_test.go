@@ -11,6 +11,9 @@ func TestBackupDamages_EachIsRefused(t *testing.T) {
 	seed := dose.Seed(t)
 	flips := dose.Size(t, dose.Flips, 600, 3000)
 	dose.Reproduce(t, "backup-damages")
+	if flips < 1 {
+		t.Fatalf("%d damages, want 1 or more", flips)
+	}
 	const perLife = 5000
 	for i := 0; flips > 0; i++ {
 		if err := RunDamages(seed+uint64(i), min(flips, perLife)); err != nil {

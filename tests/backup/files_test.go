@@ -33,7 +33,7 @@ func TestFileBackupDamages_EachIsRefused(t *testing.T) {
 	dose.Reproduce(t, "backup-damages")
 	n := dose.Size(t, dose.Flips, 200, 1000)
 	for i := range 4 {
-		if err := RunFileDamages(seed+uint64(i), n/4); err != nil {
+		if err := RunFileDamages(seed+uint64(i), max(1, n/4)); err != nil {
 			t.Fatalf("life %d: %v", seed+uint64(i), err)
 		}
 	}

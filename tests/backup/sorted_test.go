@@ -12,7 +12,7 @@ func TestSortedDamages_EachIsRefusedAndChangesNothing(t *testing.T) {
 	dose.Reproduce(t, "backup-damages")
 	n := dose.Size(t, dose.Flips, 200, 2000)
 	for i := range 4 {
-		if err := RunSorted(seed+uint64(i), n/4); err != nil {
+		if err := RunSorted(seed+uint64(i), max(1, n/4)); err != nil {
 			t.Fatalf("life %d: %v", seed+uint64(i), err)
 		}
 	}

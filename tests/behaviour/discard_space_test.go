@@ -5,12 +5,16 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/stamp"
+	"github.com/stoatdb/stoat/internal/testing/inside"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -19,6 +23,7 @@ const (
 	discardVersions = 20
 )
 
+// versionsOfEntries yields versions 1 to discardVersions of each key.
 func versionsOfEntries(yield func(stoat.Entry, error) bool) {
 	for i := range discardKeys {
 		for at := discardVersions; at > 0; at-- {
@@ -64,14 +69,7 @@ func TestDiscardBelow_FreesVersionsHoweverTheyCame(t *testing.T) {
 				ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
 				testkit.Must(t, err)
 				load(t, db, ks)
-				time.Sleep(time.Hour) // idle: everything is in the last level
-				before := db.Stats().TableContent
-				testkit.Must(t, ks.DiscardBelow(discardVersions))
-				time.Sleep(48 * time.Hour)
-				after := db.Stats().TableContent
-				if after > before/(discardVersions/2) {
-					t.Errorf("%s: %d bytes of %d are left", name, after, before)
-				}
+				idleFreesDiscarded(t, db, ks)
 				testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 				testkit.Must(t, db.Close())
 			})
@@ -79,20 +77,49 @@ func TestDiscardBelow_FreesVersionsHoweverTheyCame(t *testing.T) {
 	}
 }
 
-// wantDiscarded discards all versions but one in a database that was opened. It demands that an
-// idle database frees their space.
-func wantDiscarded(t *testing.T, db *stoat.DB) {
+// idleFreesDiscarded discards all versions of the keys but the latest. It demands that an idle
+// database frees their space, and still has the latest ones.
+func idleFreesDiscarded(t *testing.T, db *stoat.DB, ks *stoat.Keyspace) {
 	t.Helper()
-	ks, err := db.Keyspace("timed", nil)
-	testkit.Must(t, err)
-	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("other"), nil) }))
-	time.Sleep(time.Hour)
+	time.Sleep(time.Hour) // idle: everything is in the last level
 	before := db.Stats().TableContent
+	if least := int64(discardKeys * discardVersions * 100); before < least {
+		t.Errorf("tables have %d bytes before the discard, want at least %d", before, least)
+	}
 	testkit.Must(t, ks.DiscardBelow(discardVersions))
 	time.Sleep(48 * time.Hour)
 	if after := db.Stats().TableContent; after > before/(discardVersions/2) {
 		t.Errorf("%d bytes of %d are left", after, before)
 	}
+	wantVersionAt(t, db, ks, discardVersions, discardKeys)
+}
+
+// wantVersionAt demands that n keys have a version of 100 bytes at a timestamp, and that no key shows an
+// earlier one there.
+func wantVersionAt(t *testing.T, db *stoat.DB, ks *stoat.Keyspace, at uint64, n int) {
+	t.Helper()
+	testkit.Must(t, db.View(func(tx stoat.Txn) error {
+		shown := 0
+		it := tx.In(ks).At(at).Iterator(stoat.IterOptions{})
+		for ; it.Next(); shown++ {
+			if got := it.Item().Timestamp(); got != at || len(it.Value()) != 100 {
+				t.Errorf("%q shows %d bytes of version %d, want 100 of %d", it.Key(), len(it.Value()), got, at)
+			}
+		}
+		if shown != n {
+			t.Errorf("%d keys at timestamp %d, want %d", shown, at, n)
+		}
+		return it.Close()
+	}))
+}
+
+// wantDiscarded is idleFreesDiscarded in a database that was opened, and closes it.
+func wantDiscarded(t *testing.T, db *stoat.DB) {
+	t.Helper()
+	ks, err := db.Keyspace("timed", nil)
+	testkit.Must(t, err)
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("other"), nil) }))
+	idleFreesDiscarded(t, db, ks)
 	testkit.Must(t, db.Close())
 }
 
@@ -180,7 +207,7 @@ func commitDeletions(t *testing.T, db *stoat.DB, ks *stoat.Keyspace) {
 func timedDeletions(t *testing.T, db *stoat.DB, ks *stoat.Keyspace) (n int) {
 	t.Helper()
 	testkit.Must(t, db.View(func(tx stoat.Txn) error {
-		it := tx.In(ks).At(2 * discardVersions).Iterator(stoat.IterOptions{AllVersions: true})
+		it := tx.In(ks).At(math.MaxUint64).Iterator(stoat.IterOptions{AllVersions: true})
 		for it.Next() {
 			if it.Item().Deleted() {
 				n++
@@ -200,19 +227,41 @@ func openTimed(t *testing.T, memtable int64) (*stoat.DB, *stoat.Keyspace) {
 	return db, ks
 }
 
-// Tables of the last level end between the versions of a key. Each is merged for itself.
-func TestDiscardBelow_DropsDeletionsAlthoughTablesEndBetweenVersions(t *testing.T) {
+// lastLevel returns how many tables the last level has. None may end between the versions of a
+// key.
+func lastLevel(t *testing.T, db *inside.DB) int {
+	t.Helper()
+	v := db.Engine.Store.Version()
+	tables := v.Levels[len(v.Levels)-1]
+	for i := 1; i < len(tables); i++ {
+		if end, next := tables[i-1].Largest, tables[i].Smallest; bytes.Equal(stamp.KeyOf(end), stamp.KeyOf(next)) {
+			t.Errorf("a table ends with %q, the next one begins with %q", end, next)
+		}
+	}
+	return len(tables)
+}
+
+// Each table of the last level is merged for itself. So none may end between a deletion and the
+// versions that it hides.
+func TestDiscardBelow_DropsDeletionsBecauseTablesEndBetweenKeys(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db, ks := openTimed(t, 128<<10)
-		commitDeletions(t, db, ks)
+		db, err := inside.Open(testkit.Dir, &stoat.Options{FS: memfs.New(), MemtableSize: 128 << 10}, work.Executor{})
+		testkit.Must(t, err)
+		ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
+		testkit.Must(t, err)
+		commitDeletions(t, db.DB, ks)
 		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-		before := timedDeletions(t, db, ks)
+		before, tables := timedDeletions(t, db.DB, ks), lastLevel(t, db)
+		if before != discardKeys/2 || tables < 10 {
+			t.Errorf("%d deletions in %d tables, want %d in 10 or more", before, tables, discardKeys/2)
+		}
 		testkit.Must(t, ks.DiscardBelow(discardVersions))
 		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-		if after := timedDeletions(t, db, ks); after > 0 {
+		if after := timedDeletions(t, db.DB, ks); after > 0 {
 			t.Errorf("%d deletions of %d stay", after, before)
 		}
+		wantVersionAt(t, db.DB, ks, 2*discardVersions, discardKeys/2)
 		testkit.Must(t, db.Close())
 	})
 }

@@ -54,6 +54,9 @@ func expireBeside(t *testing.T, long time.Duration, timed bool) {
 	if n := db.Stats().ValueBytes; n > 1<<20 {
 		t.Errorf("value files have %d bytes, 23 hours after the values expired", n)
 	}
+	if long > 0 {
+		wantKey(t, db, "key-1000a", "v")
+	}
 	testkit.Must(t, db.Close())
 }
 
@@ -119,6 +122,9 @@ func expireTimed(t *testing.T, c timedExpiry) {
 	if n := db.Stats().Compactions - before.Compactions; n > 0 {
 		t.Errorf("%d compactions in an idle hour after that", n)
 	}
+	if c.long {
+		wantKey(t, db, "long", "v")
+	}
 	testkit.Must(t, db.Close())
 }
 
@@ -128,10 +134,10 @@ func TestExpiry_GivesSpaceBackOfFewLargeValuesAmongManySmallOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, err := stoat.Open("/db", &stoat.Options{FS: memfs.New(), MemtableSize: 1 << 20})
 		testkit.Must(t, err)
-		const large = 1000
+		const large, small = 1000, 20
 		for i := range large {
 			testkit.Must(t, db.Update(func(tx stoat.Txn) error {
-				for j := range 20 {
+				for j := range small {
 					if err := tx.Set(fmt.Appendf(nil, "key-%04d-%02d", i, j), make([]byte, 50)); err != nil {
 						return err
 					}
@@ -152,6 +158,13 @@ func TestExpiry_GivesSpaceBackOfFewLargeValuesAmongManySmallOnes(t *testing.T) {
 		if n := db.Stats().Compactions - before.Compactions; n > 0 {
 			t.Errorf("%d compactions in an idle hour after that", n)
 		}
+		testkit.Must(t, db.View(func(tx stoat.Txn) error {
+			items, err := testkit.ScanAll(tx, stoat.IterOptions{})
+			if len(items) != large*small {
+				t.Errorf("%d small values are left, want %d", len(items), large*small)
+			}
+			return err
+		}))
 		testkit.Must(t, db.Close())
 	})
 }

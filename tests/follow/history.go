@@ -23,7 +23,7 @@ type history struct {
 	last   uint64           // the newest version that the writer knows to be committed
 	// dropped has the versions from which on the keyspace "passing" was dropped.
 	dropped []uint64
-	kept    uint64 // a follower has made everything up to it durable
+	kept    uint64 // everything up to it is durable
 }
 
 func newHistory() *history { return &history{states: map[uint64]state{0: {}}} }
@@ -48,7 +48,7 @@ func (h *history) settle(version uint64) error {
 	return nil
 }
 
-// keep says that a follower has made everything up to a version durable.
+// keep says that the writer or a follower has made everything up to a version durable.
 func (h *history) keep(version uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -63,14 +63,14 @@ func (h *history) forget(last uint64) error {
 		return fmt.Errorf("a power cut took the writer to version %d, which it never had", last)
 	}
 	if last < h.kept {
-		return fmt.Errorf("a power cut took the writer to version %d, but a follower had made %d durable", last, h.kept)
+		return fmt.Errorf("a power cut took the writer to version %d, but version %d was durable", last, h.kept)
 	}
 	for v := range h.states {
 		if v > last {
 			delete(h.states, v)
 		}
 	}
-	h.last = last
+	h.last, h.kept = last, last
 	return nil
 }
 

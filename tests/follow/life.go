@@ -136,7 +136,11 @@ func (w *writer) commit(durability stoat.Durability) error {
 	writes := draw(w.rng, w.names)
 	w.propose(func(s state) { s.apply(writes) })
 	w.work.Commits++
-	return w.settled(w.db.Update(func(tx stoat.Txn) error { return put(tx, w.spaces, writes) }, stoat.WithDurability(durability)))
+	err := w.settled(w.db.Update(func(tx stoat.Txn) error { return put(tx, w.spaces, writes) }, stoat.WithDurability(durability)))
+	if err == nil && durability == stoat.Synced {
+		w.keep(w.newest())
+	}
+	return err
 }
 
 // ingest ingests a few entries.
@@ -184,6 +188,7 @@ func (w *writer) restart() error {
 	if err := w.db.Close(); err != nil {
 		return err
 	}
+	w.keep(w.newest())
 	return w.open()
 }
 
@@ -224,6 +229,9 @@ func RunLife(seed uint64, steps int) (Work, error) {
 	if l.writer, err = newWriter(rng, l.disk, testkit.Dir); err != nil {
 		return Work{}, err
 	}
+	if err = l.loseSome(); err != nil {
+		err = fmt.Errorf("the first power cut: %w", err)
+	}
 	for i := 0; i < steps && err == nil; i++ {
 		if err = l.step(); err != nil {
 			err = fmt.Errorf("step %d: %w", i, err)
@@ -241,7 +249,7 @@ func (l *life) step() error {
 	switch l.rng.IntN(40) {
 	case 0:
 		if l.rng.IntN(3) == 0 {
-			return l.cut()
+			return l.cut(testkit.RandomCut(l.rng))
 		}
 		return l.kill()
 	case 1, 2:
@@ -282,8 +290,17 @@ func (l *life) join() error {
 	return r.read(l.rng)
 }
 
-// cut cuts the power of the machine. Followers end with the writer.
-func (l *life) cut() error {
+// loseSome cuts the power after a few buffered commits, and keeps nothing that was not synced.
+func (l *life) loseSome() error {
+	if err := testkit.Times(5, func(int) error { return l.commit(stoat.Buffered) }); err != nil {
+		return err
+	}
+	return l.cut(func(disk *memfs.FS) *memfs.FS { return disk.Crash(memfs.KeepNone, l.rng) })
+}
+
+// cut cuts the power of the machine. Followers end with the writer. left returns what is left of
+// the disk.
+func (l *life) cut(left func(disk *memfs.FS) *memfs.FS) error {
 	if len(l.readers) > 0 && l.rng.IntN(2) == 0 {
 		err := testkit.Times(1+l.rng.IntN(10), func(int) error { return l.commit(stoat.Buffered) })
 		if err == nil {
@@ -293,7 +310,7 @@ func (l *life) cut() error {
 			return err
 		}
 	}
-	after := testkit.RandomCut(l.rng)(l.disk)
+	after := left(l.disk)
 	l.tally()
 	err := l.db.Close()
 	for _, r := range l.readers {

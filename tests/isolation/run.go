@@ -55,6 +55,7 @@ func historiesOf(seed uint64, n int, met *tally) error {
 		opts.Keys, opts.MemoryBudget = testkit.Keys, testkit.SmallBudget
 	}
 	opts.Compression = testkit.Compressions[seed/3%3]
+	var p past
 	db, err := stoat.Open(testkit.Dir, &opts)
 	if err != nil {
 		return err
@@ -69,8 +70,9 @@ func historiesOf(seed uint64, n int, met *tally) error {
 		if opts.MemtableSize == testkit.SmallMemtable && rng.IntN(2) == 0 {
 			stop = tidying(db)
 		}
-		report, err := oneHistory(store, cfg)
+		h, report, err := oneHistory(store, cfg)
 		err = errors.Join(err, stop())
+		p.played = append(p.played, played{store, h})
 		met.met(&cfg, report.Conflicted)
 		if err != nil {
 			return errors.Join(fmt.Errorf("history %d: %w", seed+uint64(i), err), db.Close())
@@ -79,8 +81,15 @@ func historiesOf(seed uint64, n int, met *tally) error {
 			continue
 		}
 		met.add(db.Stats())
+		last, err := versionOf(db)
+		if err != nil {
+			return errors.Join(err, db.Close())
+		}
 		if db, err = cutAndOpen(db, &opts, rng); err != nil {
 			return fmt.Errorf("after history %d: %w", seed+uint64(i), err)
+		}
+		if err := p.check(db, last); err != nil {
+			return errors.Join(fmt.Errorf("a power cut after history %d: %w", seed+uint64(i), err), db.Close())
 		}
 	}
 	met.add(db.Stats())
@@ -116,10 +125,10 @@ func tidying(db *stoat.DB) (stop func() error) {
 	}
 }
 
-func oneHistory(store *storeUnderTest, cfg isolation.Config) (isolation.Report, error) {
+func oneHistory(store *storeUnderTest, cfg isolation.Config) (*isolation.History, isolation.Report, error) {
 	base, initial, err := stateOf(store)
 	if err != nil {
-		return isolation.Report{}, err
+		return nil, isolation.Report{}, err
 	}
 	var driven isolation.Store = store
 	if cfg.Seed%3 > 0 {
@@ -127,13 +136,13 @@ func oneHistory(store *storeUnderTest, cfg isolation.Config) (isolation.Report, 
 	}
 	h, err := isolation.Run(driven, cfg, base, initial)
 	if err != nil {
-		return isolation.Report{}, err
+		return h, isolation.Report{}, err
 	}
 	report, err := isolation.Check(h)
 	if err == nil && len(report.Spurious) > 0 {
 		err = fmt.Errorf("a conflict without a reason: %v", report.Spurious[0])
 	}
-	return report, err
+	return h, report, err
 }
 
 // listing is merge.Append without a way to combine operands.
@@ -154,6 +163,9 @@ type home struct {
 	o    stoat.KeyspaceOptions
 }
 
+// discarding is a keyspace whose discard point rises.
+const discarding = "discarding"
+
 // homes are the keyspaces of histories, in the order of their keys.
 var homes = []home{
 	{name: ""},
@@ -161,7 +173,7 @@ var homes = []home{
 	{"counters", stoat.KeyspaceOptions{MergeFunction: merge.Counter.Name()}},
 	{"middle", stoat.KeyspaceOptions{MergeFunction: listing{}.Name()}},
 	{"timed", stoat.KeyspaceOptions{Timestamps: stoat.TimestampsChecked}},
-	{"discarding", stoat.KeyspaceOptions{Timestamps: stoat.TimestampsChecked}},
+	{discarding, stoat.KeyspaceOptions{Timestamps: stoat.TimestampsChecked}},
 	{"last", stoat.KeyspaceOptions{MergeFunction: merge.Append.Name(), Filter: spelling{}.Name()}},
 }
 
@@ -184,8 +196,8 @@ func storeFor(cfg *isolation.Config, db *stoat.DB, rng *rand.Rand) (*storeUnderT
 		}
 	}
 	s.space = fitting[rng.IntN(len(fitting))]
-	s.filtered = s.space != nil && (s.space.Name() == "first" || s.space.Name() == "last")
-	if !s.timed || s.space.Name() != "discarding" {
+	s.filtered = s.name() == "first" || s.name() == "last"
+	if !s.timed || s.name() != discarding {
 		return s, nil
 	}
 	// Compactions drop versions below the floor, and deletions at it, at any time.
@@ -205,15 +217,6 @@ func stateOf(s *storeUnderTest) (version uint64, items []isolation.Item, err err
 		return err
 	})
 	return version, items, err
-}
-
-// cutAndOpen cuts the power and opens the database again.
-func cutAndOpen(db *stoat.DB, opts *stoat.Options, rng *rand.Rand) (*stoat.DB, error) {
-	opts.FS = testkit.RandomCut(rng)(opts.FS.(*memfs.FS))
-	if err := db.Close(); err != nil {
-		return nil, err
-	}
-	return stoat.Open(testkit.Dir, opts)
 }
 
 // PlayApplication runs one of isolation.Applications on a database of its own and

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/isolation"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/merge"
 )
 
@@ -26,6 +27,16 @@ type storeUnderTest struct {
 	mixed bool
 	turns atomic.Uint64
 	scans atomic.Uint64
+	// synced is the newest commit that was acknowledged as durable.
+	synced atomic.Uint64
+}
+
+// name returns the name of the keyspace.
+func (s *storeUnderTest) name() string {
+	if s.space == nil {
+		return ""
+	}
+	return s.space.Name()
 }
 
 func (s *storeUnderTest) Begin(write bool) (isolation.Tx, error) {
@@ -45,14 +56,23 @@ type updatingStore struct{ *storeUnderTest }
 
 func (s *updatingStore) Update(retries int, do func(isolation.Tx) error) (isolation.Commit, error) {
 	var last stoat.Txn
+	d := s.durability()
 	err := s.db.Update(func(tx stoat.Txn) error {
 		last = tx
 		return do(s.of(tx))
-	}, stoat.Retries(retries), stoat.WithDurability(s.durability()))
-	if errors.Is(err, stoat.ErrConflict) {
+	}, stoat.Retries(retries), stoat.WithDurability(d))
+	return s.ended(last.CommitVersion(), d, err)
+}
+
+// ended returns how a commit ended, and notes what it made durable.
+func (s *storeUnderTest) ended(version uint64, d stoat.Durability, err error) (isolation.Commit, error) {
+	switch {
+	case errors.Is(err, stoat.ErrConflict):
 		return isolation.Commit{Conflict: true}, nil
+	case err == nil && d == stoat.Synced:
+		testkit.Raise(&s.synced, version)
 	}
-	return isolation.Commit{Version: last.CommitVersion()}, err
+	return isolation.Commit{Version: version}, err
 }
 
 // durability draws how durable the next update is.
@@ -236,24 +256,18 @@ func (t *txUnderTest) Commit() (isolation.Commit, error) {
 		}
 	}
 	err := t.Txn.Commit(stoat.WithDurability(d))
-	if errors.Is(err, stoat.ErrConflict) {
-		return isolation.Commit{Conflict: true}, nil
-	}
-	return isolation.Commit{Version: t.Txn.CommitVersion()}, err
+	return t.store.ended(t.Txn.CommitVersion(), d, err)
 }
 
 func (t *txUnderTest) commitAsync() (isolation.Commit, error) {
-	var c isolation.Commit
+	var version uint64
 	done := make(chan error, 1)
-	t.Txn.CommitAsync(func(version uint64, err error) {
-		c.Version = version
+	t.Txn.CommitAsync(func(v uint64, err error) {
+		version = v
 		done <- err
-	})
+	}, stoat.WithDurability(stoat.Synced))
 	err := <-done
-	if errors.Is(err, stoat.ErrConflict) {
-		return isolation.Commit{Conflict: true}, nil
-	}
-	return c, err
+	return t.store.ended(version, stoat.Synced, err)
 }
 
 // A timedUnderTest is a transaction in a keyspace with timestamps.

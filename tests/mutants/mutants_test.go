@@ -21,6 +21,7 @@ import (
 	modeltest "github.com/stoatdb/stoat/tests/model"
 	readstest "github.com/stoatdb/stoat/tests/reads"
 	"github.com/stoatdb/stoat/tests/schedules"
+	"github.com/stoatdb/stoat/tests/stress"
 	timestampstest "github.com/stoatdb/stoat/tests/timestamps"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
@@ -106,6 +107,7 @@ func harnesses(t *testing.T) []hunt.Harness {
 				return err
 			})
 		}},
+		{Name: hunt.Bounds, Asked: true, Run: func(uint64, int) error { return stress.RunBounds() }},
 		{Name: hunt.Reads, Asked: true, Run: func(seed uint64, scale int) error {
 			return testkit.Times(2*scale, func(i int) error {
 				_, err := readstest.RunLife(seed+uint64(i), 200)

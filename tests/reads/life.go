@@ -67,6 +67,9 @@ func RunLife(seed uint64, steps int) (Work, error) {
 		l.opts.Compression = stoat.CompressionNone
 	}
 	err := l.open()
+	if err == nil {
+		err = l.loseSome()
+	}
 	for i := 0; i < steps && err == nil; i++ {
 		if err = l.step(); err != nil {
 			err = fmt.Errorf("step %d: %w", i, err)
@@ -143,6 +146,17 @@ func (l *life) compact() error {
 	return l.db.Compact(context.Background(), stoat.CompactOptions{})
 }
 
+// loseSome cuts the power after a few buffered commits, and keeps nothing that was not synced.
+func (l *life) loseSome() error {
+	err := testkit.Times(5, func(int) error {
+		return l.commitAs(stoat.Buffered, l.write)
+	})
+	if err != nil {
+		return err
+	}
+	return l.reopen(l.disk.Crash(memfs.KeepNone, l.rng))
+}
+
 // cut cuts the power, perhaps just after a lease of a sequence, and opens what is left.
 func (l *life) cut() error {
 	for range l.rng.IntN(3) {
@@ -150,7 +164,11 @@ func (l *life) cut() error {
 			return err
 		}
 	}
-	after := testkit.RandomCut(l.rng)(l.disk)
+	return l.reopen(testkit.RandomCut(l.rng)(l.disk))
+}
+
+// reopen opens what a power cut has left.
+func (l *life) reopen(after *memfs.FS) error {
 	if err := l.db.Close(); err != nil {
 		return err
 	}
@@ -204,6 +222,10 @@ type pair struct {
 
 // commit commits what do writes.
 func (l *life) commit(do func(p *pair) error) error {
+	return l.commitAs(testkit.RandomDurability(l.rng), do)
+}
+
+func (l *life) commitAs(durability stoat.Durability, do func(p *pair) error) error {
 	tx, err := l.db.Begin(stoat.ReadWrite)
 	if err != nil {
 		return err
@@ -214,7 +236,6 @@ func (l *life) commit(do func(p *pair) error) error {
 	if err := do(p); err != nil {
 		return err
 	}
-	durability := testkit.RandomDurability(l.rng)
 	if err := tx.Commit(stoat.WithDurability(durability)); err != nil {
 		return err
 	}

@@ -231,10 +231,19 @@ func TestDeadline_LeavesStepsForLater(t *testing.T) {
 
 func TestDeadline_LeavesTheJobAtWorkForLater(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.jsonl")
-	r := testRunner(t, testPlan(t, "bbolt,commit"), path)
-	r.Deadline = time.Now().Add(20 * time.Millisecond)
-	if left := run(t, r); left != 1 || len(r.Record.Record.Results) != 0 {
-		t.Errorf("%d steps are left, results %q, want one and none", left, statuses(r.Record.Record))
+	p := testPlan(t, "bbolt,commit")
+	p.Pace.Phase, p.Pace.Limit = time.Hour, time.Hour // the job does not end by itself
+	r := testRunner(t, p, path)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	// The runner asks just before the job. So the deadline comes while the job is at work.
+	r.PassOver = func(*Record, workload.Job) string {
+		time.AfterFunc(20*time.Millisecond, func() { cancel(errLate) })
+		return ""
+	}
+	left, err := r.Run(ctx)
+	if err != nil || left != 1 || len(r.Record.Record.Results) != 0 {
+		t.Errorf("%d steps are left, results %q, error %v, want one and none", left, statuses(r.Record.Record), err)
 	}
 }
 

@@ -3,5 +3,5 @@
 // binaries that can reach them. The package tests/mutants has the harnesses of the public
 // API, and the package of the schedules has the others.
 //
-// Everything here needs the build tag "mutants".
+// All but the judgement of a hunt needs the build tag "mutants".
 package hunt

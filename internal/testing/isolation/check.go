@@ -44,6 +44,16 @@ func Check(h *History) (Report, error) {
 	return c.report, errors.Join(c.errs...)
 }
 
+// StateAt returns what a scan of everything shows as of a version, which is the base of the
+// history or later. At timestamps, it shows all versions. Check has accepted the history.
+func StateAt(h *History, version uint64) []Item {
+	c := &checker{history: h}
+	c.order()
+	c.build()
+	v := &view{states: c.states, seq: version, own: newPending(h.Counts), timed: h.Timed}
+	return v.scan(Query{All: h.Timed}, -1, math.MaxUint64)
+}
+
 func (c *checker) fail(format string, args ...any) {
 	if len(c.errs) < violationsMax {
 		c.errs = append(c.errs, fmt.Errorf(format, args...))
