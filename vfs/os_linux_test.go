@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"unsafe"
 
@@ -327,4 +328,25 @@ func TestWrapError_FailedDeviceIsErrIO(t *testing.T) {
 	for _, errno := range []unix.Errno{unix.EIO, unix.ENODATA, unix.EREMOTEIO, unix.ENOLINK, unix.ETIMEDOUT, unix.EBADE} {
 		wantIs(t, WrapError(OpSyncData, "a", errno), ErrIO)
 	}
+}
+
+// To sync a directory needs permission to read it. To make a directory in it does not.
+func TestMkdirAll_RemovesADirectoryWhoseNameItCannotSync(t *testing.T) {
+	t.Parallel()
+	parent, err := os.MkdirTemp("", "unreadable")
+	must(t, err)
+	t.Cleanup(func() { must(t, os.RemoveAll(parent)) })
+	must(t, os.Chmod(parent, 0o300))
+	if os.Geteuid() == 0 {
+		// Root may read each directory, so another user makes them, on this thread only.
+		const nobody = 65534
+		must(t, os.Chown(parent, nobody, nobody))
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		must(t, unix.Setfsuid(nobody))
+		defer func() { must(t, unix.Setfsuid(0)) }()
+	}
+	wantIs(t, OS().MkdirAll(filepath.Join(parent, "new", "deep")), ErrPermission)
+	_, err = OS().Stat(filepath.Join(parent, "new"))
+	wantIs(t, err, ErrNotExist)
 }

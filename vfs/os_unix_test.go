@@ -307,17 +307,3 @@ func TestWrapError_FindsTheClassOfAnErrno(t *testing.T) {
 		t.Errorf("io.EOF became %v", err)
 	}
 }
-
-// To sync a directory needs permission to read it. To make a directory in it does not.
-func TestMkdirAll_RemovesADirectoryWhoseNameItCannotSync(t *testing.T) {
-	t.Parallel()
-	if os.Geteuid() == 0 {
-		t.Skip("root may read each directory")
-	}
-	parent := filepath.Join(t.TempDir(), "parent")
-	must(t, os.Mkdir(parent, 0o300))
-	t.Cleanup(func() { must(t, os.Chmod(parent, 0o700)) })
-	wantIs(t, OS().MkdirAll(filepath.Join(parent, "new", "deep")), ErrPermission)
-	_, err := OS().Stat(filepath.Join(parent, "new"))
-	wantIs(t, err, ErrNotExist)
-}
