@@ -70,10 +70,12 @@ func AddLock(fs vfs.FS, dir, name string) error {
 // dir exists.
 func LockDatabase(fs vfs.FS, dir, name string) (io.Closer, error) {
 	path := fs.Join(dir, name)
-	if _, err := fs.Stat(path); errors.Is(err, vfs.ErrNotExist) {
-		if err := fs.MkdirAll(dir); err != nil {
-			return nil, err
-		}
+	_, err := fs.Stat(path)
+	if errors.Is(err, vfs.ErrNotExist) {
+		err = fs.MkdirAll(dir)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return fs.Lock(path)
 }
