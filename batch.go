@@ -12,7 +12,7 @@ import (
 type BatchOptions struct {
 	// Size limits a batch, or each piece, in bytes. It counts keys, values and 32 bytes
 	// per write, and 700 more per range deletion. Default: Options.MemtableSize, and an
-	// eighth of it with Pieces. Range: 1 to 4 GiB.
+	// eighth of it with Pieces. Range: 1 byte to 4 GiB.
 	Size int64
 	// Pieces lets the batch commit in pieces of up to Size. A write larger than that is
 	// a piece of its own. Each piece is atomic. The pieces are committed in the order of
@@ -89,13 +89,12 @@ func (b Batch) Delete(key []byte) error { return b.b.Delete(key) }
 // DeleteRange is Txn.DeleteRange. It removes what the batch has set in the range before.
 func (b Batch) DeleteRange(lo, hi []byte) error { return b.b.DeleteRange(lo, hi) }
 
-// Merge is Txn.Merge. It never reads the key. A piece takes 64 operands for one key, or
-// 128 KiB of them. With an OperandCombiner, it takes 128 KiB of what Combine leaves. The next
-// operand then begins another piece. Without Pieces it fails with ErrBatchTooLarge.
+// Merge is Txn.Merge, and never reads the key. A piece takes 64 operands of a key, or 128 KiB of
+// them. An OperandCombiner lifts the limit of 64. Beyond a limit, a batch with Pieces begins
+// another piece. Without Pieces, Merge fails with ErrBatchTooLarge.
 //
-// Merge applies the operand at once to a value that the same piece has set. It does so by the
-// time of the first Merge or Renew of the piece, not by that of the commit. Without Pieces, the
-// whole batch is one piece.
+// If the same piece has set the key, Merge applies the operand at once. It then judges expiry by
+// the time of the first Merge or Renew of the piece.
 func (b Batch) Merge(key, operand []byte) error { return b.b.Merge(key, operand) }
 
 // Renew is Txn.Renew. A value that the same piece has set is renewed at once, as Merge does.

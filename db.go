@@ -182,6 +182,10 @@ func (d *DB) SyncContext(ctx context.Context) error {
 //
 // Operations of transactions that are still open return ErrClosed from then on. The
 // bytes that such a transaction borrowed stay valid until the caller discards it.
+//
+// Close also ends running calls such as Compact, Check and Backup. It waits for callbacks of
+// CommitAsync and Options.Events, so these must not call it. Later calls of Close return the
+// same error.
 func (d *DB) Close() error {
 	d.closing.once.Do(func() {
 		d.closing.err = d.engine.Close()

@@ -67,8 +67,9 @@
 //
 // A keyspace is what bbolt calls a bucket, and RocksDB a column family. A database has a
 // default keyspace, and up to 65,535 others that have names. A key of one keyspace is
-// unrelated to an equal key of another. DB.Keyspace opens or creates a keyspace. Txn.In returns the same transaction in a keyspace, so one transaction may read
-// and write many, and commits to all or to none:
+// unrelated to an equal key of another. DB.Keyspace opens or creates a keyspace. Txn.In
+// returns the same transaction in a keyspace. So one transaction may read and write many, and
+// commits to all or to none:
 //
 //	users, err := db.Keyspace("users", nil)
 //	err = db.Update(func(tx stoat.Txn) error {
@@ -121,7 +122,7 @@
 // Txn.Merge writes an operand, such as "add 1", without reading the key. Operands of
 // several transactions are no conflict. Options.MergeFunction names the function that
 // makes a value of them; package merge has counters, sets and lists. Txn.Renew gives a
-// value a new time of expiry without writing it again. A Filter drops or rewrites values
+// value a new expiry time without writing it again. A Filter drops or rewrites values
 // when compactions pass over them.
 //
 // # Limits
@@ -138,7 +139,9 @@
 //
 // With Options.Keys, a new database is encrypted: no file has a key or a value in
 // plain text. A KeyProvider supplies master keys; StaticKeys and KeyFile are simple
-// ones. DB.RotateMasterKey protects the database with another master key.
+// ones. DB.RotateMasterKey protects the database with another master key. Sizes of files,
+// lengths, times and the ID of the master key stay readable. A program that can write to the
+// disk can bring back an older state of the directory.
 //
 // # Operation
 //

@@ -20,12 +20,13 @@ var (
 	// ErrClosed says that the database is closed.
 	ErrClosed = base.ErrClosed
 
-	// ErrTxnDone says that the transaction or the batch was committed or discarded, or
-	// that the iterator was closed.
+	// ErrTxnDone says that the transaction or the batch has ended, or that the iterator or
+	// the snapshot was closed.
 	ErrTxnDone = base.ErrTxnDone
 
-	// ErrReadOnly says that the caller tried to write in a read-only transaction or
-	// database.
+	// ErrReadOnly says that the transaction or the database is read-only, and that the
+	// call needs to write. In a database of Options.ReadOnly, Subscribe and Checkpoint
+	// return it too. So do Sync and Backup there after a crash of the last writer.
 	ErrReadOnly = base.ErrReadOnly
 
 	// ErrLocked says that another open holds the database, in this process or in

@@ -15,7 +15,7 @@ import (
 // cannot follow any more. A database opened with Options.ReadOnly has no feed: ErrReadOnly.
 //
 // A program stores Commit.Version together with what it made of the commit, and passes
-// it as Options.After when it starts again. It then misses no commit, and gets none
+// it as feed.Options.After when it starts again. It then misses no commit, and gets none
 // twice. To begin with a copy of the database, it makes the copy in one transaction, calls
 // DB.Sync, and passes Txn.ReadVersion. Without the Sync, a power cut may take buffered commits
 // that the copy has, and other commits then get their versions.
@@ -24,7 +24,7 @@ import (
 // later versions to other commits than the original. Its consumers begin anew with a copy.
 //
 // The feed reads the log. A loop never delays a commit, however slow it is. The log has
-// all commits that are not in tables yet. It also keeps Options.ChangeRetention bytes of
+// all commits that are not flushed yet. It also keeps Options.ChangeRetention bytes of
 // older commits, or MemtableSize bytes during a loop if that is more. A loop that needs an
 // older commit ends with *feed.GoneError. So does each loop that comes to an ingest: the log
 // does not have what DB.Ingest and DB.BulkLoad write.
@@ -35,13 +35,13 @@ import (
 // kept. The writer does not know of the feed, so the log keeps no more for it than
 // ChangeRetention.
 //
-// A value that the feed lends may lie in a mapped file. If the device is lost, a read of it is
-// a memory fault, as with a transaction of Begin.
+// A value of a feed.Change may lie in a mapped file. If the device is lost, a read of it is a
+// memory fault, as with a transaction of Begin.
 //
 // A feed has what transactions wrote. Expiry, compaction filters and
-// Keyspace.DiscardBelow make no changes. The feed leaves out the changes of a keyspace
-// that was dropped since, and has the drop in place of the first of them. It has the drop
-// again where it happened.
+// Keyspace.DiscardBelow make no changes. If a keyspace was dropped later, the feed leaves out
+// its changes. It delivers a DropKeyspace in place of the first of them, and again with the
+// commit that dropped the keyspace.
 func (d *DB) Subscribe(ctx context.Context, o feed.Options) iter.Seq2[feed.Commit, error] {
 	return d.engine.Changes.Subscribe(work.Given(ctx), o)
 }

@@ -45,9 +45,9 @@ type IterOptions struct {
 // A key is valid until the iterator moves, a value until the transaction ends.
 //
 // Next and Prev may follow each other in any order. A change of direction costs about
-// as much as Seek; with AllVersions, it also passes versions of the current key. From an
-// end, a move back leads to the entry at that end. So Prev after Seek finds the last entry
-// before the key that was sought, in any case.
+// as much as Seek; with AllVersions, it also passes versions of the current key. After Next has
+// passed the last entry, Prev moves to the last entry, and likewise at the other end. So Prev
+// after Seek moves to the last entry before the sought key, even if Seek found none.
 //
 // An Iterator is a small value, and copies of it are the same iterator. A closed
 // iterator has no entries, and its Err returns ErrTxnDone. So does the zero Iterator.

@@ -18,8 +18,9 @@ const (
 	Synced Durability = iota + 1
 	// Buffered commits return when the operating system has the transaction. It
 	// then survives a crash of the process. A power cut may lose the newest
-	// buffered commits, in a busy database several log files of 16 MiB. No time bounds
-	// this loss; DB.Sync does. A power cut never loses a commit and keeps a later one.
+	// buffered commits, in a busy database up to about 80 MiB of the log. No time bounds
+	// this loss. DB.Sync makes all earlier commits durable, and so does a later Synced
+	// commit. A power cut never loses a commit and keeps a later one.
 	// On Linux, reads may wait as well while the file system is frozen for a snapshot and
 	// commits continue.
 	Buffered
@@ -42,8 +43,8 @@ type Options struct {
 	// TiB.
 	//
 	// Mapped pages in use may exceed the budget while the machine has memory to
-	// spare, because the kernel reclaims them on demand. The database gives idle
-	// pages back. On Windows, files that are read are copied into memory and stay there.
+	// spare, because the kernel reclaims them on demand. The database releases idle
+	// pages. On Windows, files that are read are copied into memory and stay there.
 	MemoryBudget int64
 
 	// MemtableSize is the size in bytes at which a memtable is full and the next
@@ -53,20 +54,23 @@ type Options struct {
 
 	// ValueThreshold is the length in bytes from which the database stores values
 	// in value files, apart from their keys. Default: 512. Range: 64 to 1 MiB.
+	//
+	// With a lower threshold, gets and scans of short values are slower. With a threshold
+	// of 4 KiB, warm scans of values of 1 KiB take about half the time, and compactions
+	// write these values again and again.
 	ValueThreshold int64
 
 	// LargeValueThreshold is the length in bytes from which a value is large.
 	// Default: 4 KiB. Range: from ValueThreshold to 1 GiB. To raise ValueThreshold
-	// above the stored threshold for large values, set both.
+	// above the stored LargeValueThreshold, set both.
 	//
-	// A commit with two megabytes of large values, or a quarter of MemtableSize if
-	// that is less, writes them once, straight to value files. Other commits write
-	// their values to the log first.
+	// If the large values of a commit have 2 MiB or more together, the commit writes
+	// them once, straight to a value file. With a small MemtableSize, a quarter of it is
+	// enough. Other commits write their values to the log, and a flush writes them again.
 	//
-	// Values that a commit wrote straight to value files lie there in the order of their
-	// keys, each commit in files of its own. DB.Compact brings values of up to 64 KiB of
-	// all commits into one order. A database at rest does so where iterators read them
-	// several times.
+	// Each such commit has value files of its own, so scans of many commits are slower.
+	// DB.Compact sorts values of up to 64 KiB across commits. An idle database does so
+	// where iterators have read values several times.
 	LargeValueThreshold int64
 
 	// Compression says how the database compresses values. It always stores keys
@@ -109,20 +113,19 @@ type Options struct {
 	// MustExist, Open creates a database. ReadOnly implies MustExist.
 	MustExist bool
 
-	// DefaultTTL is how long a value lives if its Set names no time of expiry, rounded
+	// DefaultTTL is how long a value lives if its Set names no expiry time, rounded
 	// up to whole milliseconds. It applies to later calls of Set. A negative DefaultTTL
 	// means forever. Default: forever.
 	DefaultTTL time.Duration
 
-	// ChangeRetention is how many bytes of the log stay at least for DB.Subscribe. They stay
-	// after tables have their commits, and value files of these commits count. The log keeps
-	// whole segments of up to 16 MiB, and counts each fully. So choose at least 32 MiB more
-	// than is written while a consumer is away or copies the database.
+	// ChangeRetention is how many bytes of flushed log segments the database keeps for
+	// DB.Subscribe. Value files of their commits count too. Each segment of up to 16 MiB
+	// counts fully. So choose at least 32 MiB more than is written while a consumer is
+	// away or copies the database.
 	//
-	// The log keeps them across restarts, and the next Open reads what it keeps. At most 256
-	// openings of the database are kept. The log gives them up when the disk is nearly full,
-	// or when a transaction has too little room and can go on with theirs. A negative
-	// ChangeRetention means none. Default: none.
+	// Open reads what is kept. The database keeps the segments of at most 256 calls of
+	// Open. It deletes them when the disk is nearly full, or when that lets a transaction
+	// commit. A negative ChangeRetention means none. Default: none.
 	ChangeRetention int64
 
 	// ReadOnly opens an existing database without changing a byte on the disk. The
@@ -158,12 +161,13 @@ type Options struct {
 	//
 	// Decrypted pages are memory of the process, and stay within MemoryBudget. While the
 	// data in use fits, reads take 0.9 to 1.1 times as long as without encryption. The
-	// first reads after Open take 2 to 3 times as long, and loads 1.3 to 1.4 times.
+	// first reads after Open take 2 to 3 times as long. Loads that end with DB.Compact
+	// take 1.3 to 1.4 times as long.
 	Keys KeyProvider
 
 	// DataKeyAge is the age from which new files get a new data key. A database has at most
-	// 20,000 data keys. From then on, new files get the newest of them, and each opening of
-	// the database reports one Warning. Default: 30 days. Range: 1 second or more.
+	// 20,000 data keys. From then on, new files get the newest of them, and each call of
+	// Open reports one Warning. Default: 30 days. Range: 1 second or more.
 	DataKeyAge time.Duration
 
 	// Events receives events from the background, one after the other, on a
@@ -182,9 +186,10 @@ type Options struct {
 // A Clock tells the time for expiry.
 type Clock interface {
 	// Now returns the time. Several goroutines may call it at the same time. The
-	// time may go back: expired values stay expired. The database goes by the latest time
-	// that it has seen, which it stores. After a jump into the future, values expire early
-	// and for good. New ones count from the wrong time until the real time has passed it.
+	// database stores the latest time that it has seen, and uses no earlier one. So
+	// expired values stay expired when the clock goes back. After a jump into the future,
+	// values expire early and for good. Until the clock catches up, a TTL counts from the
+	// wrong time.
 	Now() time.Time
 }
 
@@ -269,7 +274,8 @@ const (
 	// CompressionNone stores values as they are. Reads do not copy them.
 	CompressionNone Compression = iota + 1
 	// CompressionFast takes about a microsecond for each kilobyte, read or written.
-	// Text shrinks to a half or less.
+	// Text shrinks to a half or less. Warm gets take two to three times as long as
+	// without compression, and scans three to ten times.
 	CompressionFast
 	// CompressionSmall makes values about a quarter smaller than CompressionFast.
 	// Values in value files, and values that seldom change, take four times as long

@@ -24,10 +24,9 @@ type Stats struct {
 	//
 	// OldestVersion is the oldest of these snapshots, or Version if there is none.
 	//
-	// OldestAge is how long there has been a newer version than OldestVersion, so
-	// that files or memory may be kept for the oldest snapshot alone. It may be too
-	// short by an eighth of itself and a second. It is 0 if there is no newer
-	// version.
+	// OldestAge is how long OldestVersion has been outdated. Files and memory may be
+	// kept for that snapshot alone. OldestAge may be too low, by an eighth of itself
+	// and a second. It is 0 if no commit came after the snapshot.
 	Readers       int
 	OldestVersion uint64
 	OldestAge     time.Duration
@@ -60,11 +59,11 @@ type Stats struct {
 	ValueBytes, ValueContent    int64
 	ValueGarbage                int64
 	Collections, CollectedBytes int64
-	// ValueJumps counts how often, in a walk through each level in key order, the
-	// next value lies in another value file than the one before. GatheredBytes is
-	// what jobs wrote to bring values into key order.
+	// ValueJumps measures how scattered values are. It counts neighbouring keys of a
+	// level whose values lie in different value files. GatheredBytes is what jobs
+	// wrote to sort values by key.
 	ValueJumps, GatheredBytes int64
-	// ApartBytes is what commits wrote straight to value files.
+	// ApartBytes is what commits wrote straight to value files, apart from the log.
 	ApartBytes int64
 	// Waits counts how often commits waited for background jobs, and WaitTime is
 	// how long they waited in all. Debt is how many bytes compactions must write
@@ -158,14 +157,13 @@ type MemoryStats struct {
 	Decoded                    int64
 	DecodedHits, DecodedMisses uint64
 	// TablePages and ValuePages estimate the mapped pages in memory. They count the
-	// pages that were read and not given back since. The kernel may have reclaimed some of
+	// pages that were read and not released since. The kernel may have reclaimed some of
 	// them, and reclaims more on demand. In an encrypted database they are the
-	// decrypted pages, which only the database gives back.
+	// decrypted pages, which only the database releases.
 	TablePages, ValuePages int64
 	// OpenTables and OpenValues count the mapped tables and value files.
 	OpenTables, OpenValues int
-	// GivenBack is how many bytes of mapped pages the database has given back since
-	// Open.
+	// GivenBack is how many bytes of mapped pages the database has released since Open.
 	GivenBack int64
 }
 

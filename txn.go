@@ -88,10 +88,11 @@ func (tx Txn) Err() error { return tx.t.Err() }
 func (tx Txn) In(ks *Keyspace) Txn { return Txn{tx.t.In(ks.inner())} }
 
 // Get returns the value of key, or ErrNotFound. The value is valid until the
-// transaction ends.
+// transaction ends. The caller must not change it.
 func (tx Txn) Get(key []byte) ([]byte, error) { return tx.t.Get(key) }
 
-// GetCopy appends the value of key to dst and returns the result, or ErrNotFound.
+// GetCopy appends the value of key to dst and returns the result, or ErrNotFound. dst may be
+// nil. After an error, the result is dst.
 func (tx Txn) GetCopy(key, dst []byte) ([]byte, error) { return tx.t.GetCopy(key, dst) }
 
 // GetItem returns the value of key with its metadata, or ErrNotFound.
@@ -111,8 +112,11 @@ func (tx Txn) Has(key []byte) (bool, error) { return tx.t.Has(key) }
 // disk overlap. The keys may come in any order.
 func (tx Txn) GetMany(keys, dst [][]byte) ([][]byte, error) { return tx.t.GetMany(keys, dst) }
 
-// Set gives key a value. It copies both, so the caller may reuse them at once.
-// Options of an earlier Set of the key do not carry over.
+// Set gives key a value. It copies both, so the caller may reuse them at once. A nil value
+// is a value of no bytes. Options of an earlier Set of the key do not carry over.
+//
+// Set returns ErrReadOnly in a read-only transaction. A key or a value of a wrong length is
+// ErrEmptyKey, ErrKeyTooLarge or ErrValueTooLarge.
 func (tx Txn) Set(key, value []byte, opts ...SetOption) error {
 	return tx.t.Set(key, value, metadata(opts))
 }
@@ -152,7 +156,7 @@ func (tx Txn) Iterator(o IterOptions) Iterator {
 }
 
 // All loops over all keys and their values in order. As for the other loops, a key
-// is valid until the next turn of the loop, a value until the transaction ends. An
+// is valid until the next iteration of the loop, a value until the transaction ends. An
 // error ends the loop, and Err of the transaction returns it.
 func (tx Txn) All() iter.Seq2[[]byte, []byte] { return tx.t.All() }
 

@@ -38,11 +38,11 @@ type Options struct {
 	// Workers is how many files are copied at once. Each takes about a megabyte of memory.
 	// Default: 4. Maximum: 256.
 	Workers int
-	// Verify reads all files of the backup that the store has already. It replaces those that
-	// are damaged or cannot be read, because a Backup without it takes files of the right size
-	// for intact. It also compares them with the database: an earlier backup may have copied a
-	// wrong byte. Files that differ are copied again if DB.Check finds no problem in those of
-	// the database. Encrypted ones are not, because Backup has no key to check them.
+	// Verify also reads the files that the store has already, and compares them with the
+	// database. Without it, Backup takes a stored file of the right size for intact. Backup
+	// copies a file again if the stored one is damaged or cannot be read. If the stored one
+	// differs, Backup replaces it only if DB.Check finds no problem in the database's own.
+	// It never replaces an encrypted file that differs, because it has no key to check it.
 	// Verify takes twice as long as the function Verify. Default: false.
 	Verify bool
 }

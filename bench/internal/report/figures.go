@@ -34,6 +34,9 @@ func Figures(out io.Writer, rec *comparison.Record, details string) error {
 	if repeatsOf(rec) < interval.SamplesMin {
 		fmt.Fprintf(w, "%s\n\n", fewRepeats[repeatsOf(rec) == 1])
 	}
+	for _, text := range cautions(rec) {
+		fmt.Fprintf(w, "%s\n\n", text)
+	}
 	markdownRow(w, []string{"", "stoat", "best other"})
 	markdownRow(w, []string{"---", "---", "---"})
 	tables := Tables(rec, storeNames(rec))
