@@ -104,7 +104,7 @@ func (d *DB) Stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatch
 // stream returns what Stream reads of the keyspace of o.
 func (tx Txn) stream(o StreamOptions) (s stream.Items[Item, StreamItem], err error) {
 	tx = tx.In(o.Keyspace)
-	view, at := tx.t.Snapshot()
+	view, at := tx.t.Reads()
 	of, timed := o.IterOptions, o.Keyspace != nil && o.Keyspace.inner().Timed()
 	of.AllVersions = o.AllVersions || o.Deletions
 	if o.Timestamp == 0 {
@@ -119,7 +119,7 @@ func (tx Txn) stream(o StreamOptions) (s stream.Items[Item, StreamItem], err err
 	return stream.Items[Item, StreamItem]{Snapshot: stream.Snapshot{View: view, At: at}, Space: tx.t.Space(), Timed: timed,
 		Lower: o.Lower, Upper: o.Upper, Prefix: o.Prefix, KeysOnly: o.KeysOnly, AllVersions: o.AllVersions, Since: o.Since,
 		Deletions: o.Deletions, Choose: o.Choose, Ordered: o.Ordered, Workers: o.Workers,
-		Get: tx.GetItem, NotFound: ErrNotFound, Expired: tx.t.Expired,
+		Get: tx.GetItem, Expired: tx.t.Expired,
 		Open: func(lo, hi []byte) stream.Cursor[Item] {
 			of := of
 			if of.Lower, of.Upper, of.Prefix = lo, hi, nil; timed {
@@ -195,9 +195,9 @@ func (d *DB) Backup(ctx context.Context, w io.Writer, o BackupOptions) (info Bac
 		if err := d.SyncContext(ctx); err != nil {
 			return err
 		}
-		view, at := tx.t.Snapshot()
+		view, at := tx.t.Reads()
 		h := backup.HeaderOf(state, at)
-		h.Nonce, h.TimeMs, h.State.ClockHighMs = rand.Uint64(), uint64(max(0, d.opts.Clock.Now().UnixMilli())), d.engine.Store.Now()
+		h.Nonce, h.TimeMs, h.State.ClockHighMs = rand.Uint64(), base.NowMs(d.opts.Clock), d.engine.Store.Now()
 		if err := h.After(backup.Info(o.Since)); err != nil {
 			return err
 		}
@@ -255,7 +255,7 @@ func Restore(ctx context.Context, dir string, o RestoreOptions, backups ...io.Re
 		return BackupInfo{}, err
 	}
 	info, err := backup.Restore(ctx, backup.RestoreOptions{FS: fs, Dir: fs.Join(dir), LockName: engine.LockName,
-		UpTo: o.Version, TableSize: jobs.TableSize(opts.MemtableSize), NowMs: uint64(max(0, opts.Clock.Now().UnixMilli())),
+		UpTo: o.Version, TableSize: jobs.TableSize(opts.MemtableSize), NowMs: base.NowMs(opts.Clock),
 		Random: rand.Uint64, Encrypts: opts.Keys != nil,
 		Prepare: func(temp string) (vfs.FS, record.Sealer, error) {
 			// A data key that gets old meanwhile is replaced, and hides a failed sync of names.

@@ -125,7 +125,7 @@ func Repair(ctx context.Context, dir string, o *Options) ([]TableRepair, error) 
 		Random: mathrand.Uint64, Entropy: rand.Reader, Stop: func() error { return work.Interrupted(ctx) }}
 	var err error
 	if in.From, err = absolute(in.FS, dir); err == nil {
-		err = manifest.Exists(in.FS, in.From)
+		err = manifest.CheckExists(in.FS, in.From)
 	}
 	var done []salvage.Repair
 	if err == nil {

@@ -72,7 +72,7 @@ func runRestore(ctx context.Context, store Store, id, dir string, o RestoreOptio
 		return Info{}, err
 	}
 	r := restore{o: &o, fs: o.FS, store: store, dir: dir, temp: dir + restoreSuffix}
-	if err := newdir.Free(r.fs, r.dir); err != nil {
+	if err := newdir.Unused(r.fs, r.dir); err != nil {
 		return Info{}, err
 	}
 	if id, err = newestOr(ctx, store, id); err != nil {

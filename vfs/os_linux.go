@@ -87,7 +87,7 @@ func populate(b []byte) error {
 
 // cached reports whether the page cache holds all of b, a window of a mapping.
 func cached(b []byte) bool {
-	var in [windowSize / 4096]byte // every system has pages of at least 4096 bytes
+	var in [mapWindowSize / 4096]byte // every system has pages of at least 4096 bytes
 	pages := (len(b) + pageSize - 1) / pageSize
 	_, _, errno := unix.Syscall(unix.SYS_MINCORE,
 		uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), uintptr(unsafe.Pointer(&in[0])))

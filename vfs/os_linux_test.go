@@ -79,8 +79,8 @@ func TestPopulate_ReadsNoMoreThanAsked(t *testing.T) {
 func TestPopulate_MapsWhatThePageCacheHolds(t *testing.T) {
 	t.Parallel()
 	page := int64(pageSize)
-	const tail, size = 3 * windowSize, 3*windowSize + 100
-	f := create(t, OS(), OS().Join(t.TempDir(), "a"), string(make([]byte, 2*windowSize+page)))
+	const tail, size = 3 * mapWindowSize, 3*mapWindowSize + 100
+	f := create(t, OS(), OS().Join(t.TempDir(), "a"), string(make([]byte, 2*mapWindowSize+page)))
 	defer closeFile(t, f)
 	_, err := f.WriteAt(make([]byte, size-tail), tail)
 	must(t, err)
@@ -99,28 +99,28 @@ func TestPopulate_MapsWhatThePageCacheHolds(t *testing.T) {
 		brings(10, 100, 100)
 		return
 	}
-	brings(10, 100, windowSize)
-	brings(windowSize-200, 100, 0)
-	brings(windowSize-50, 100, windowSize)
+	brings(10, 100, mapWindowSize)
+	brings(mapWindowSize-200, 100, 0)
+	brings(mapWindowSize-50, 100, mapWindowSize)
 	brings(tail+10, 10, size-tail)
-	must(t, m.DontNeed(0, windowSize))
-	brings(windowSize-50, 100, windowSize)
-	brings(windowSize+50, 100, 0)
-	must(t, m.DontNeed(0, 2*windowSize))
-	brings(0, 2*windowSize, 2*windowSize)
-	brings(windowSize-50, 100, 0)
+	must(t, m.DontNeed(0, mapWindowSize))
+	brings(mapWindowSize-50, 100, mapWindowSize)
+	brings(mapWindowSize+50, 100, 0)
+	must(t, m.DontNeed(0, 2*mapWindowSize))
+	brings(0, 2*mapWindowSize, 2*mapWindowSize)
+	brings(mapWindowSize-50, 100, 0)
 
-	hole := m.Bytes()[2*windowSize+page : tail]
-	brings(2*windowSize, 100, 100)
+	hole := m.Bytes()[2*mapWindowSize+page : tail]
+	brings(2*mapWindowSize, 100, 100)
 	if n := resident(t, hole); n > 0 {
 		t.Errorf("%d pages came along that the page cache did not have", n)
 	}
-	brings(2*windowSize+page, 100, 100)
+	brings(2*mapWindowSize+page, 100, 100)
 	if n := resident(t, hole); n > len(hole)/pageSize/2 {
 		t.Errorf("%d pages came along with one", n)
 	}
-	brings(2*windowSize, windowSize, windowSize)
-	brings(2*windowSize+page, 100, 0)
+	brings(2*mapWindowSize, mapWindowSize, mapWindowSize)
+	brings(2*mapWindowSize+page, 100, 0)
 }
 
 // resident returns the number of pages of a mapping that the page cache holds.

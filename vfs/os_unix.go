@@ -68,6 +68,8 @@ func openExisting(op OpKind, name string, flags int) (File, error) {
 	return newOSFile(fd, name), nil
 }
 
+func isDir(st *unix.Stat_t) bool { return uint32(st.Mode)&unix.S_IFMT == unix.S_IFDIR }
+
 func requireRegular(st *unix.Stat_t) error {
 	switch uint32(st.Mode) & unix.S_IFMT {
 	case unix.S_IFREG:
@@ -123,7 +125,7 @@ func (osFS) Stat(name string) (Info, error) {
 	return Info{
 		Size:      st.Size,
 		Allocated: int64(st.Blocks) * 512,
-		Dir:       uint32(st.Mode)&unix.S_IFMT == unix.S_IFDIR,
+		Dir:       isDir(&st),
 	}, nil
 }
 

@@ -124,13 +124,18 @@ func (f *osFile) WriteAt(p []byte, off int64) (int, error) {
 	return done, nil
 }
 
-// do runs a call on the descriptor, and repeats it while signals interrupt it.
-func (f *osFile) do(op OpKind, call func(fd int) error) error {
+// once runs a call on the descriptor.
+func (f *osFile) once(op OpKind, call func(fd int) error) error {
 	if !f.acquire() {
 		return WrapError(op, f.name, ErrClosed)
 	}
 	defer f.release()
-	return WrapError(op, f.name, retryEINTR(func() error { return call(f.fd) }))
+	return WrapError(op, f.name, call(f.fd))
+}
+
+// do is once for a call that may be repeated while signals interrupt it.
+func (f *osFile) do(op OpKind, call func(fd int) error) error {
+	return f.once(op, func(fd int) error { return retryEINTR(func() error { return call(fd) }) })
 }
 
 func (f *osFile) Size() (int64, error) {
@@ -180,28 +185,12 @@ func (f *osFile) WaitRange(off, n int64) error {
 	if n <= 0 {
 		return nil
 	}
-	if !f.acquire() {
-		return WrapError(OpWaitRange, f.name, ErrClosed)
-	}
-	defer f.release()
-	return WrapError(OpWaitRange, f.name, waitRange(f.fd, off, n))
+	return f.once(OpWaitRange, func(fd int) error { return waitRange(fd, off, n) })
 }
 
 // SyncData does not repeat an interrupted sync. That sync may have consumed the error of
 // a failed write. A repetition would then succeed although data was lost.
-func (f *osFile) SyncData() error {
-	if !f.acquire() {
-		return WrapError(OpSyncData, f.name, ErrClosed)
-	}
-	defer f.release()
-	return WrapError(OpSyncData, f.name, dataSync(f.fd))
-}
+func (f *osFile) SyncData() error { return f.once(OpSyncData, dataSync) }
 
 // Sync does not repeat an interrupted sync, for the reason given at SyncData.
-func (f *osFile) Sync() error {
-	if !f.acquire() {
-		return WrapError(OpSync, f.name, ErrClosed)
-	}
-	defer f.release()
-	return WrapError(OpSync, f.name, fullSync(f.fd))
-}
+func (f *osFile) Sync() error { return f.once(OpSync, fullSync) }

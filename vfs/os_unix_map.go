@@ -31,7 +31,7 @@ type osMapping struct {
 	// holdsFile reports whether the mapping keeps the descriptor open because
 	// Populate reads through it.
 	holdsFile bool
-	windows   windows
+	windows   mapWindows
 }
 
 func (f *osFile) Map(n int64) (Mapping, error) {
@@ -80,7 +80,7 @@ func (m *osMapping) open(n int64) error {
 		return err
 	}
 	m.data = data
-	m.windows = newWindows(n)
+	m.windows = newMapWindows(n)
 	noteMapping(data, m.file.name)
 	return nil
 }

@@ -15,10 +15,10 @@ const (
 	// longer one costs less as a system call, because each new page of a window costs a
 	// fault.
 	smallWrite = 2 << 10
-	// windowBytes is the length of a window, and readyBytes how much of it is made ready
+	// writeWindowSize is the length of a window, and readyBytes how much of it is made ready
 	// for writes at a time.
-	windowBytes = 256 << 10
-	readyBytes  = 64 << 10
+	writeWindowSize = 256 << 10
+	readyBytes      = 64 << 10
 )
 
 // A writeWindow is a mapping of the part of a file that small writes fill. A write copies
@@ -101,7 +101,7 @@ func (w *writeWindow) reach(fd int, from, to int64) bool {
 		if mutant.On(mutant.PrivateWindow) {
 			sharing = unix.MAP_PRIVATE
 		}
-		data, err := unix.Mmap(fd, w.at, int(min(windowBytes, w.end-w.at)), unix.PROT_READ|unix.PROT_WRITE, sharing)
+		data, err := unix.Mmap(fd, w.at, int(min(writeWindowSize, w.end-w.at)), unix.PROT_READ|unix.PROT_WRITE, sharing)
 		if err != nil {
 			return false
 		}

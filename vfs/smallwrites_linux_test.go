@@ -14,7 +14,7 @@ import (
 
 func init() { childTasks["small writes"] = childSmallWrites }
 
-const windowTestSize = 3 * windowBytes / 2
+const windowTestSize = 3 * writeWindowSize / 2
 
 // newWindowed returns a file of windowTestSize zeros in memory. Its small writes go through
 // a window, or the test fails. Linux before 5.14 has no windows: there the tests check that
@@ -110,7 +110,7 @@ func TestWillWrite_WritesInAnyOrderAndBesideLargeOnes(t *testing.T) {
 	t.Parallel()
 	f := newWindowed(t)
 	want := make([]byte, windowTestSize)
-	for i, off := range []int{0, 5000, 100, windowBytes - 10, 3, windowTestSize - 50, 70_000, 300_000, 70_000} {
+	for i, off := range []int{0, 5000, 100, writeWindowSize - 10, 3, windowTestSize - 50, 70_000, 300_000, 70_000} {
 		for _, n := range []int{50, smallWrite, smallWrite + 1, 100_000, 1, 0} {
 			p := bytes.Repeat([]byte{byte(i*10 + n%9 + 1)}, min(n, windowTestSize-off))
 			n, err := f.WriteAt(p, int64(off))

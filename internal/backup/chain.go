@@ -10,7 +10,6 @@ import (
 	"io"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/check"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/work"
 )
@@ -142,7 +141,7 @@ func (c *Chain) follows(l *link) error {
 	for _, earlier := range c.links {
 		for _, k := range earlier.Header.State.Keyspaces {
 			s := &l.Header.State
-			if _, known := s.Keyspace(k.Number); known && check.Timed(s, k.Number) != (k.Settings.Timestamps != 0) {
+			if _, known := s.Keyspace(k.Number); known && s.Timed(k.Number) != k.Timed() {
 				return fmt.Errorf("%w: the keyspace %q has timestamps either in %s or in %s", ErrChain, k.Name, earlier.name, l.name)
 			}
 		}

@@ -70,7 +70,7 @@ func NewReader(from io.Reader) (*Reader, error) {
 func (r *Reader) enter(key []byte) base.SeqNum {
 	if n := r.spaces.Number(key); n != r.space || !r.known {
 		_, r.known = r.Header.State.Keyspace(n)
-		r.timed = check.Timed(&r.Header.State, n)
+		r.timed = r.Header.State.Timed(n)
 		r.space, r.since = n, r.Header.since(n)
 	}
 	return r.since

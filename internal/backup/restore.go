@@ -55,7 +55,7 @@ type RestoreOptions struct {
 
 // Restore makes a database of a chain of backups. It describes the last one.
 func Restore(ctx context.Context, o RestoreOptions, backups []io.Reader) (Info, error) {
-	if err := newdir.Free(o.FS, o.Dir); err != nil {
+	if err := newdir.Unused(o.FS, o.Dir); err != nil {
 		return Info{}, err
 	}
 	chain, err := OpenChain(o.UpTo, backups)
@@ -131,8 +131,7 @@ func (r *restore) timed() func(key []byte) bool {
 	number, timed := uint32(0), false
 	return func(key []byte) bool {
 		if n := walk.Number(key); n != number {
-			k, ok := r.chain.Last().Header.State.Keyspace(n)
-			number, timed = n, ok && k.Settings.Timestamps != 0
+			number, timed = n, r.chain.Last().Header.State.Timed(n)
 		}
 		return timed
 	}
@@ -158,7 +157,7 @@ func (r *restore) begin() (complete bool, err error) {
 		case r.journal == nil:
 		case !slices.Equal(r.journal.nonces, r.chain.Nonces()) && !mutant.On(mutant.RestoreForeign):
 			return false, fmt.Errorf("%w: %s belongs to a restore of other backups; remove it first", ErrChain, r.temp)
-		case manifest.Exists(r.o.FS, r.temp) == nil:
+		case manifest.CheckExists(r.o.FS, r.temp) == nil:
 			return true, nil
 		case !r.o.Encrypts && !slices.Contains(names, seal.KeysName):
 			return false, nil
@@ -166,7 +165,7 @@ func (r *restore) begin() (complete bool, err error) {
 		if err := r.closeJournal(); err != nil {
 			return false, err
 		}
-	} else if manifest.Exists(r.o.FS, r.temp) == nil {
+	} else if manifest.CheckExists(r.o.FS, r.temp) == nil {
 		return false, fmt.Errorf("%s has a database that no restore made: %w", r.temp, vfs.ErrExist)
 	}
 	return false, r.anew(names)

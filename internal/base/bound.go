@@ -39,6 +39,32 @@ func CloneBound(end []byte) []byte {
 	return bytes.Clone(end)
 }
 
+// PrefixEnd turns a prefix, in place, into the first key after all keys that start with it.
+// It returns nil if there is no such key.
+func PrefixEnd(prefix []byte) []byte {
+	for i := len(prefix) - 1; i >= 0; i-- {
+		if prefix[i]++; prefix[i] != 0 {
+			return prefix[:i+1]
+		}
+	}
+	return nil
+}
+
+// WithPrefix restricts bounds to the keys that start with prefix; nil is no bound. It writes
+// the end of the prefix to buf if there is room.
+func WithPrefix(lower, upper, prefix, buf []byte) (lo, hi []byte) {
+	if len(prefix) == 0 {
+		return lower, upper
+	}
+	if bytes.Compare(prefix, lower) > 0 {
+		lower = prefix
+	}
+	if end := PrefixEnd(append(buf[:0], prefix...)); end != nil && (upper == nil || bytes.Compare(end, upper) < 0) {
+		upper = end
+	}
+	return lower, upper
+}
+
 // BoundString formats the beginning of a bound for error messages.
 func BoundString(bound []byte) string {
 	if bytes.Equal(bound, EndOfKeys) {

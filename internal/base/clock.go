@@ -11,6 +11,9 @@ type Clock interface {
 	Now() time.Time
 }
 
+// NowMs returns the time of c in milliseconds of Unix time, at least 0.
+func NowMs(c Clock) uint64 { return uint64(max(0, c.Now().UnixMilli())) }
+
 // TimeMsMax is the latest time that a Clock can return, in milliseconds of Unix
 // time. A later time in a commit or a manifest edit is corruption.
 const TimeMsMax = math.MaxInt64

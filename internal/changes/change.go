@@ -14,7 +14,6 @@ import (
 	"github.com/stoatdb/stoat/internal/partial"
 	"github.com/stoatdb/stoat/internal/payload"
 	"github.com/stoatdb/stoat/internal/stamp"
-	"github.com/stoatdb/stoat/internal/values"
 )
 
 // An item is an entry of the log that the feed has. Its bytes are slices of the
@@ -233,16 +232,8 @@ func (s *subscription) showSteps(c feed.Change, i *item, yield func(feed.Change,
 // fetch reads the value that an item points to.
 func (s *subscription) fetch(i *item) (value []byte, err error) {
 	defer fault.Enter().Leave(&err)
-	p, err := values.DecodePointer(i.value)
-	if err != nil {
-		return nil, err
-	}
-	r, err := s.view.Tree.Values(p.File)
-	if err != nil {
-		return nil, err
-	}
 	s.arena.Reset()
-	return r.Get(p, i.stored, s.seq, &s.arena)
+	return s.view.Tree.Value(i.value, i.stored, s.seq, &s.arena)
 }
 
 // timeOf returns a time in milliseconds of Unix time, and the zero time for 0.

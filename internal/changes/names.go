@@ -46,7 +46,7 @@ func (n *names) set(keyspaces []*manifest.Keyspace) {
 			n.all = append(n.all, before[0])
 			continue
 		}
-		s := &named{Space: keyspace.New(k.Number), of: k, name: k.Name, timed: k.Settings.Timestamps != 0}
+		s := &named{Space: keyspace.New(k.Number), of: k, name: k.Name, timed: k.Timed()}
 		s.lower, s.upper = s.Bounds()
 		n.all = append(n.all, s)
 	}

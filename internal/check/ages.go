@@ -104,11 +104,11 @@ func (c *checker) checkAges() (err error) {
 		}
 		first, err := least(layers)
 		if err != nil || first == nil {
-			return c.damage(err)
+			return c.report.note(err)
 		}
 		key = append(key[:0], first.key()...)
 		if err := c.checkAge(layers, key); err != nil || len(c.report.Problems) > problemsMax {
-			return c.damage(err)
+			return c.report.note(err)
 		}
 	}
 }

@@ -133,15 +133,6 @@ func (c *checker) stop() error {
 	return c.o.Stop()
 }
 
-// damage reports err if it is corruption. It returns any other error.
-func (c *checker) damage(err error) error {
-	if errors.Is(err, base.ErrCorrupt) {
-		c.report.add(err)
-		return nil
-	}
-	return err
-}
-
 // passed notes that a file of that many bytes has been checked.
 func (c *checker) passed(bytes int64) {
 	c.report.Bytes += bytes
@@ -164,9 +155,9 @@ func (c *checker) checkValues(m manifest.LiveValues) error {
 	if err != nil {
 		f.damaged = true
 		c.passed(m.Size)
-		return c.damage(base.InFile(err, name))
+		return c.report.note(base.InFile(err, name))
 	}
-	if err := c.damage(r.Verify(c.stop)); err != nil {
+	if err := c.report.note(r.Verify(c.stop)); err != nil {
 		return err
 	}
 	p := r.Properties()

@@ -1,8 +1,6 @@
 package check
 
 import (
-	"errors"
-
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
@@ -34,16 +32,6 @@ func (r *Report) CheckRecords(o *Records) (err error) {
 	}
 	r.LogRecords, err = o.VerifyLog(o.Stop)
 	return r.note(err)
-}
-
-// note adds err to the report if err says that a file is damaged. It returns any other
-// error.
-func (r *Report) note(err error) error {
-	if errors.Is(err, base.ErrCorrupt) {
-		r.Problems = append(r.Problems, err)
-		return nil
-	}
-	return err
 }
 
 // checkRest checks the log and the files of a read-only database.

@@ -42,6 +42,16 @@ func (r *Report) add(err error) {
 	}
 }
 
+// note adds err to the report if err says that a file is damaged. It returns any other
+// error.
+func (r *Report) note(err error) error {
+	if errors.Is(err, base.ErrCorrupt) {
+		r.add(err)
+		return nil
+	}
+	return err
+}
+
 // mismatch reports that a property of a file differs from the manifest.
 func (r *Report) mismatch(file, what string, got, want any) {
 	r.add(base.InFile(base.Corrupt(-1, what, got, fmt.Sprintf("%v, as the manifest says", want)), file))

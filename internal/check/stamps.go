@@ -74,12 +74,6 @@ func checkMarks(m base.Meta) error {
 	return nil
 }
 
-// Timed reports whether a keyspace of s has timestamps.
-func Timed(s *manifest.State, number uint32) bool {
-	k, known := s.Keyspace(number)
-	return known && k.Settings.Timestamps != 0
-}
-
 // StampedEntry checks the key and the metadata of an entry of a keyspace with timestamps.
 // buffer is memory for a user's key that has zero bytes.
 func StampedEntry(stored []byte, m base.Meta, buffer []byte) error {
@@ -95,7 +89,7 @@ func LogEntry(s *manifest.State, stored []byte, m base.Meta) error {
 		return nil // bounds of keys need not be keys
 	}
 	number, err := keyspace.NumberOf(stored)
-	if err != nil || !Timed(s, number) {
+	if err != nil || !s.Timed(number) {
 		return err
 	}
 	if err = StampedEntry(stored, m, nil); err != nil {

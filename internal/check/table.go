@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/iter"
@@ -39,7 +40,7 @@ func (c *checker) checkTable(m *manifest.Table) (err error) {
 	r, err := c.o.OpenTable(m)
 	if err != nil {
 		c.incomplete = true
-		return c.damage(base.InFile(err, name))
+		return c.report.note(base.InFile(err, name))
 	}
 	defer func() { err = errors.Join(err, r.Close()) }() // also after a fault
 	if err = r.Verify(); err == nil {
@@ -48,7 +49,7 @@ func (c *checker) checkTable(m *manifest.Table) (err error) {
 		err = errors.Join(c.checkKeyspaces(name, r), c.checkEntries(m, r))
 	}
 	c.incomplete = c.incomplete || err != nil
-	return c.damage(err)
+	return c.report.note(err)
 }
 
 // checkKeyspaces checks that the keys of a table are of keyspaces that the manifest
@@ -77,7 +78,7 @@ func (c *checker) checkKeyspaces(name string, r *table.Reader) error {
 		if _, known := c.o.State.Keyspace(number); !known && number > 0 {
 			c.report.add(base.InFile(base.Corrupt(-1, "keyspace of a key", number, "a keyspace of the manifest"), name))
 		}
-		if Timed(&c.o.State, number) {
+		if c.o.State.Timed(number) {
 			timed = true
 			if err := c.checkStamps(name, r, number); err != nil {
 				return err
@@ -132,7 +133,7 @@ func (c *checker) compare(m *manifest.Table, p *table.Properties) {
 	for _, v := range m.Values {
 		want = append(want, table.ValueFileRef{File: uint64(v.File), Bytes: v.Bytes})
 	}
-	if fmt.Sprint(p.ValueFiles) != fmt.Sprint(want) {
+	if !slices.Equal(p.ValueFiles, want) {
 		c.report.mismatch(name, "references to value files", p.ValueFiles, want)
 	}
 }
@@ -153,7 +154,8 @@ func (c *checker) checkEntries(m *manifest.Table, r *table.Reader) error {
 			return err
 		}
 		if b.N == 0 {
-			break
+			c.compareRefs(m, r, &refs)
+			return nil
 		}
 		if err := c.stop(); err != nil {
 			return err
@@ -174,11 +176,16 @@ func (c *checker) checkEntries(m *manifest.Table, r *table.Reader) error {
 				c.incomplete = true
 				return nil
 			}
-			if err := c.damage(fmt.Errorf("%s: version %d of key %q: %w", base.TableName(m.Num), e.Seq, e.Key, err)); err != nil {
+			if err := c.report.note(fmt.Errorf("%s: version %d of key %q: %w", base.TableName(m.Num), e.Seq, e.Key, err)); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// compareRefs compares what the pointers of a table refer to with what the table says of
+// that, and with the manifest.
+func (c *checker) compareRefs(m *manifest.Table, r *table.Reader, refs *references) {
 	c.report.Jumps += refs.jumps.count
 	if m.Jumps != 0 && m.Jumps != refs.jumps.count {
 		c.report.mismatch(base.TableName(m.Num), "jumps between value files", refs.jumps.count, m.Jumps)
@@ -192,7 +199,6 @@ func (c *checker) checkEntries(m *manifest.Table, r *table.Reader) error {
 	for num, got := range refs.bytes {
 		c.report.add(base.InFile(base.Corrupt(-1, fmt.Sprintf("bytes referred to in value file %d", num), got, 0), base.TableName(m.Num)))
 	}
-	return nil
 }
 
 // references are what the pointers of a table refer to.

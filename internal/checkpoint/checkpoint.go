@@ -96,7 +96,7 @@ type checkpoint struct {
 }
 
 func (c *checkpoint) make() error {
-	if err := newdir.Free(c.fs, c.dir); err != nil {
+	if err := newdir.Unused(c.fs, c.dir); err != nil {
 		return err
 	}
 	var err error
@@ -104,7 +104,12 @@ func (c *checkpoint) make() error {
 		return err
 	}
 	defer c.source.Release()
-	claim, err := c.claim()
+	if err := work.Interrupted(c.ctx); err != nil {
+		return err
+	}
+	// The lock keeps other checkpoints out, and stays with the directory when that gets its
+	// name.
+	claim, err := newdir.Lock(c.fs, c.temp)
 	if err != nil {
 		return err
 	}
@@ -124,16 +129,6 @@ func (c *checkpoint) make() error {
 	}
 	c.makeLock()
 	return nil
-}
-
-// claim creates the directory of the copy, unless a crash left one, and locks it
-// against other checkpoints. The lock stays with the directory when that gets its
-// name.
-func (c *checkpoint) claim() (io.Closer, error) {
-	if err := work.Interrupted(c.ctx); err != nil {
-		return nil, err
-	}
-	return newdir.Lock(c.fs, c.temp)
 }
 
 // makeLock creates the lock file of the copy. It comes last, because empty takes a

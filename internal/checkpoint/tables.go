@@ -61,8 +61,7 @@ func (c *checkpoint) flushJob(s *manifest.State) compact.Job {
 			VersionsOf: func(n uint32) int { return of(n).NumVersions }},
 		// It only tells which entries have timestamps, for the discard points of the tables.
 		Discard: func(n uint32) compact.Discard {
-			k, ok := s.Keyspace(n)
-			return compact.Discard{Timed: ok && k.Settings.Timestamps != 0}
+			return compact.Discard{Timed: s.Timed(n)}
 		},
 		Place: place.PointerRef,
 		Run:   s.Version.NextRun(), CreatedMs: c.o.Store.Now(),

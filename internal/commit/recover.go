@@ -1,7 +1,6 @@
 package commit
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 
@@ -107,13 +106,12 @@ func (r *replay) apply(encoded []byte) error {
 // hold holds a value file that a transaction refers to. If the transaction is in tables,
 // the file may have been rewritten without some of its values, or dropped.
 func (r *replay) hold(n base.FileNum, seq base.SeqNum) {
-	files := r.c.store.Version().Values
-	i, found := slices.BinarySearchFunc(files, n, func(f manifest.LiveValues, n base.FileNum) int { return cmp.Compare(f.Num, n) })
-	if seq <= r.flushed && (!found || files[i].File != n) {
+	f, found := r.c.store.Version().Value(n)
+	if seq <= r.flushed && (!found || f.File != n) {
 		r.intact = seq + 1
 		return
 	}
 	if r.c.Held.hold(n, seq) && found {
-		r.c.History.weigh(files[i].Size)
+		r.c.History.weigh(f.Size)
 	}
 }

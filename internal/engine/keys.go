@@ -31,7 +31,7 @@ func openKeys(o seal.Options, memoryBudget int64, refuse func(*manifest.State) e
 	if o.ReadOnly {
 		// A writer makes the keys before the manifest, perhaps at this moment. A reader that
 		// finds the manifest first finds the keys as well.
-		if err := manifest.Exists(o.FS, o.Dir); err != nil {
+		if err := manifest.CheckExists(o.FS, o.Dir); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -72,8 +72,8 @@ func openKeys(o seal.Options, memoryBudget int64, refuse func(*manifest.State) e
 // before it wrote the first manifest. It reports whether KEYS stays. A directory without a
 // manifest that has tables, value files or a log is a damaged database, and keeps KEYS.
 func dropUnused(fs vfs.FS, dir string) (stays bool, err error) {
-	if err := manifest.Exists(fs, dir); !errors.Is(err, vfs.ErrNotExist) {
-		return true, nil // an error of Exists comes back from Load
+	if err := manifest.CheckExists(fs, dir); !errors.Is(err, vfs.ErrNotExist) {
+		return true, nil // an error of CheckExists comes back from Load
 	}
 	return false, seal.Discard(fs, dir)
 }

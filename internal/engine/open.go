@@ -161,7 +161,7 @@ func (e *Engine) readManifest() (state manifest.State, err error) {
 func (e *Engine) lockToWrite() (err error) {
 	fs, dir := e.o.FS, e.o.Dir
 	if e.o.MustExist {
-		if err := manifest.Exists(fs, dir); err != nil {
+		if err := manifest.CheckExists(fs, dir); err != nil {
 			return err
 		}
 	}

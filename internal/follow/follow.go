@@ -68,10 +68,10 @@ type Follower struct {
 	next manifest.State // the newest one that was read
 	// pending says that readers do not see next yet.
 	pending bool
-	// unread says that next drops or changes a keyspace, and that the log may have commits
-	// before that which were not read.
-	unread bool
-	log    *log.Follower // nil before the log is read anew
+	// logFirst says that the next view must wait until the log is read to its end: next drops
+	// or changes a keyspace.
+	logFirst bool
+	log      *log.Follower // nil before the log is read anew
 	// tables are the memtables of the newest view, the newest first. While private is set,
 	// they are those of a view that is being made.
 	tables  []*memtable.Table
@@ -223,7 +223,7 @@ func (f *Follower) roundLocked(ctx context.Context) (changed, more bool, err err
 	if logErr == errInterrupted {
 		return false, true, errInterrupted
 	}
-	f.unread = f.unread && !ended
+	f.logFirst = f.logFirst && !ended
 	err = f.readManifestLocked()
 	next := f.next
 	if err == nil && f.log.Within(next.Spans) {
@@ -234,7 +234,8 @@ func (f *Follower) roundLocked(ctx context.Context) (changed, more bool, err err
 		return false, false, err
 	}
 	wentBack := next.FlushedSeq < f.flushed
-	if !f.log.Within(next.Spans) && !f.blind() || wentBack {
+	blind := mutant.On(mutant.FollowBlind) && !f.private
+	if !f.log.Within(next.Spans) && !blind || wentBack {
 		f.abandonLocked()
 		return false, true, nil
 	}
@@ -247,11 +248,11 @@ func (f *Follower) roundLocked(ctx context.Context) (changed, more bool, err err
 		f.abandonLocked()
 		return false, false, base.Corrupt(-1, "sequence numbers in the log", uint64(f.gap+1), "the next one")
 	}
-	if f.unread {
+	if f.logFirst {
 		return true, true, nil // the next round reads more of the log
 	}
 	if f.private || f.pending && !mutant.On(mutant.FollowLogOnly) {
-		changed, err = true, f.installLocked()
+		err = f.installLocked()
 		return err == nil, !ended, err
 	}
 	return f.publishLocked(), !ended, nil
@@ -260,14 +261,9 @@ func (f *Follower) roundLocked(ctx context.Context) (changed, more bool, err err
 // readManifestLocked reads the edits of the manifest since the last call.
 func (f *Follower) readManifestLocked() error {
 	next, edited, err := f.o.Manifest.Next()
-	f.unread = f.unread || edited && manifest.ChangesKeyspaces(f.next.Keyspaces, next.Keyspaces)
+	f.logFirst = f.logFirst || edited && manifest.ChangesKeyspaces(f.next.Keyspaces, next.Keyspaces)
 	f.next, f.pending = next, f.pending || edited
 	return err
-}
-
-// blind reports whether a mutant makes the follower miss that its segment is gone.
-func (f *Follower) blind() bool {
-	return f.log != nil && !f.private && (mutant.On(mutant.FollowBlind) || mutant.On(mutant.FollowOldSpan))
 }
 
 // beginLocked begins to read the log anew.

@@ -1,16 +1,13 @@
 package follow
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/log"
-	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/payload"
 	"github.com/stoatdb/stoat/internal/state"
@@ -151,10 +148,9 @@ func (r *LogReader) read(ctx context.Context) ([]byte, error) {
 // Keeps reports whether a view, which the caller holds, has the value files of a commit
 // that Next returned. If not, a feed can begin after the version oldest.
 func (r *LogReader) Keeps(v *state.View, seq base.SeqNum, files []base.FileNum) (oldest base.SeqNum, ok bool) {
-	values := v.Tree.Version.Values
 	for _, n := range files {
-		i, found := slices.BinarySearchFunc(values, n, func(v manifest.LiveValues, n base.FileNum) int { return cmp.Compare(v.Num, n) })
-		if (!found || values[i].File != n) && !mutant.On(mutant.FeedFollowsValues) {
+		f, found := v.Tree.Version.Value(n)
+		if (!found || f.File != n) && !mutant.On(mutant.FeedFollowsValues) {
 			return max(seq, r.f.store.State().FlushedSeq), false
 		}
 	}

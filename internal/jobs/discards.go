@@ -27,8 +27,6 @@ type Raises interface {
 	Judges(keyspace uint32, point uint64, settled base.SeqNum)
 }
 
-func timed(k *manifest.Keyspace) bool { return k.Settings.Timestamps != 0 }
-
 // A raisedSpace is a keyspace whose discard point rose, with what LastRaise tells of it.
 type raisedSpace struct {
 	lo, hi []byte // of its keys; hi is exclusive
@@ -48,7 +46,7 @@ func raisedIn(t *manifest.Table, of []raisedSpace) []raisedSpace {
 // timestamps.
 func (j *Jobs) discardable(shape *compact.Shape) {
 	s := j.store.State()
-	if j.o.Raises == nil || !slices.ContainsFunc(s.Keyspaces, timed) {
+	if j.o.Raises == nil || !slices.ContainsFunc(s.Keyspaces, (*manifest.Keyspace).Timed) {
 		return
 	}
 	var all []raisedSpace // s has the keyspaces in the order of their keys
@@ -81,12 +79,12 @@ func (j *Jobs) discardable(shape *compact.Shape) {
 // no keyspace has timestamps.
 func (j *Jobs) discards(plan *compact.Plan, oldest base.SeqNum) func(number uint32) compact.Discard {
 	s := j.store.State()
-	if j.o.Raises == nil || !slices.ContainsFunc(s.Keyspaces, timed) {
+	if j.o.Raises == nil || !slices.ContainsFunc(s.Keyspaces, (*manifest.Keyspace).Timed) {
 		return nil
 	}
 	if plan != nil {
 		for _, k := range s.Keyspaces {
-			if timed(k) {
+			if k.Timed() {
 				j.o.Raises.Judges(k.Number, k.Settings.DiscardBelow, min(s.FlushedSeq, oldest))
 			}
 		}
@@ -97,7 +95,7 @@ func (j *Jobs) discards(plan *compact.Plan, oldest base.SeqNum) func(number uint
 	}
 	return func(number uint32) compact.Discard {
 		k, ok := s.Keyspace(number)
-		if !ok || !timed(k) {
+		if !ok || !k.Timed() {
 			return compact.Discard{}
 		}
 		// A point that rose after s was taken does not count yet.

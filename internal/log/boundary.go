@@ -1,6 +1,9 @@
 package log
 
-import "github.com/stoatdb/stoat/internal/record"
+import (
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/record"
+)
 
 // A boundary is a place between two records of a segment.
 type boundary struct {
@@ -8,6 +11,14 @@ type boundary struct {
 	chain  uint64 // the checksum of the frame before it
 	// records is the number of records before it, in a segment that is replayed.
 	records int64
+}
+
+// startOf returns the boundary before the first record of a segment.
+func startOf(salt uint64) boundary { return boundary{offset: record.Start, chain: salt} }
+
+// sealedAt returns the span from first on that ends at a place in segment number.
+func sealedAt(first base.SegmentRef, number uint64, at boundary) base.LogSpan {
+	return base.LogSpan{First: first, Sealed: true, EndNumber: number, End: at.offset, EndChain: at.chain}
 }
 
 // boundariesMax is the largest number of boundaries remembered per segment.
@@ -19,12 +30,6 @@ const boundariesMax = 1024
 // too many, add drops every second one: the seal then lies a little earlier
 // and Create carries a little more.
 type boundaries []boundary
-
-// startBoundaries returns the boundaries of a segment before any record of it
-// is read.
-func startBoundaries(salt uint64) boundaries {
-	return boundaries{{offset: record.Start, chain: salt}}
-}
 
 // add appends the boundary behind the last record.
 func (b *boundaries) add(at boundary) {

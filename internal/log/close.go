@@ -40,8 +40,7 @@ func (w *Writer) markClosed() error {
 	if err := w.Sync(); err != nil {
 		return err
 	}
-	w.span = base.LogSpan{First: w.first, Sealed: true,
-		EndNumber: w.mu.seg.ref.Number, End: w.end.offset, EndChain: w.end.chain}
+	w.span = sealedAt(w.first, w.mu.seg.ref.Number, w.end)
 	w.b.Finish(record.Close, w.mu.seg.durable.Load())
 	return w.syncAll()
 }

@@ -32,8 +32,8 @@ func Create(o Options, r Recovered) (*Writer, error) {
 	w := &Writer{o: o}
 	w.mu.changed = sync.NewCond(&w.mu)
 	w.mu.nextFile = r.nextFile
-	w.mu.live = append([]segmentFile(nil), r.live...)
-	w.mu.free = append([]segmentFile(nil), r.free...)
+	w.mu.live = slices.Clone(r.live)
+	w.mu.free = slices.Clone(r.free)
 
 	seg, err := w.firstSegment(r)
 	if err != nil {

@@ -30,8 +30,8 @@ func readFiles(t *testing.T, o Options) map[uint64][]byte {
 	list, err := o.listFiles()
 	must(t, err)
 	files := map[uint64][]byte{}
-	for _, sf := range list {
-		f, err := o.FS.Open(o.path(sf.file), vfs.CatLog)
+	for _, file := range list {
+		f, err := o.FS.Open(o.path(file), vfs.CatLog)
 		must(t, err)
 		size, err := f.Size()
 		must(t, err)
@@ -39,7 +39,7 @@ func readFiles(t *testing.T, o Options) map[uint64][]byte {
 		_, err = f.ReadAt(b, 0)
 		must(t, err)
 		must(t, f.Close())
-		files[sf.file] = b
+		files[file] = b
 	}
 	return files
 }

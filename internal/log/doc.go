@@ -3,10 +3,10 @@
 //
 // # Segments
 //
-// A segment is a file of records (package record) of fixed size. Its blocks are written
-// before its first use, so that syncing a commit writes no metadata. Two kinds of segment
-// only reserve their space, if the system can. One kind is over 256 KiB and prepared while
-// each sync covers much data. The other is for one large record.
+// A segment is a file of records (package record) of fixed size. The writer writes all its
+// blocks before its first use. So syncing a commit writes no metadata. For two kinds of
+// segment, the writer only reserves the blocks, if the system can. One kind serves a record
+// larger than SegmentSizeMax. The other is above 256 KiB, and prepared while syncs are large.
 //
 // A file name (NNNNNN.log) is physical and stays. The header says which
 // logical segment number the file holds now. When no reader or recovery needs a

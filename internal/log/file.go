@@ -39,17 +39,17 @@ func ParseFileName(name string) (file uint64, ok bool) {
 // path returns the path of the log file with the given number.
 func (o *Options) path(file uint64) string { return o.FS.Join(o.Dir, FileName(file)) }
 
-// listFiles returns the log files of the directory in the order of their
-// numbers. It reads no headers.
-func (o *Options) listFiles() ([]segmentFile, error) {
+// listFiles returns the numbers of the log files of the directory in order. It
+// reads no headers.
+func (o *Options) listFiles() ([]uint64, error) {
 	names, err := o.FS.List(o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("log: list %s: %w", o.Dir, err)
 	}
-	var files []segmentFile
+	var files []uint64
 	for _, name := range names {
 		if file, ok := ParseFileName(name); ok {
-			files = append(files, segmentFile{file: file})
+			files = append(files, file)
 		}
 	}
 	return files, nil

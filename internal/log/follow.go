@@ -2,7 +2,6 @@ package log
 
 import (
 	"crypto/cipher"
-	"errors"
 	"fmt"
 	"io"
 
@@ -192,31 +191,6 @@ func (f *Follower) checkSeal() error {
 		return base.Corrupt(f.end, "chain at the seal", fmt.Sprintf("%#x", got), fmt.Sprintf("%#x", want))
 	}
 	return nil
-}
-
-// SyncAll makes durable what the files of the log in a directory have now, while another
-// process may write, create and free them. A file that is gone was freed: the tables of a
-// durable manifest have its transactions.
-func SyncAll(o Options) error {
-	files, err := o.listFiles()
-	if err != nil {
-		return err
-	}
-	for _, sf := range files {
-		if err := o.syncFile(sf.file); err != nil && !errors.Is(err, vfs.ErrNotExist) {
-			return o.inFile(err, "sync", sf.file)
-		}
-	}
-	return nil
-}
-
-func (o *Options) syncFile(file uint64) error {
-	f, err := o.FS.Open(o.path(file), vfs.CatLog)
-	if err != nil {
-		return err
-	}
-	defer closeQuietly(f)
-	return f.SyncData()
 }
 
 // Close closes the file. No call may follow, except another Close.

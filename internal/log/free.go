@@ -3,6 +3,7 @@ package log
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/vfs"
@@ -24,7 +25,7 @@ func (w *Writer) takeFreeLocked(least, most int64) (segmentFile, bool) {
 		return segmentFile{}, false
 	}
 	f := w.mu.free[best]
-	w.mu.free = append(w.mu.free[:best:best], w.mu.free[best+1:]...)
+	w.mu.free = slices.Delete(w.mu.free, best, best+1)
 	return f, true
 }
 
@@ -41,7 +42,7 @@ func (w *Writer) Release(before uint64) error {
 		*to = append(*to, live[0])
 		live = live[1:]
 	}
-	w.mu.live = append([]segmentFile(nil), live...)
+	w.mu.live = slices.Clone(live)
 	w.mu.Unlock()
 	return w.trimFree(freeMax, w.o.SegmentSizeMax)
 }
@@ -77,34 +78,37 @@ func (w *Writer) trimFree(count int, size int64) error {
 	}
 }
 
-// takeSurplus takes one file for trim to delete.
+// takeSurplus takes one file for trimFree to delete: one that is larger than size, or else
+// the smallest if there are more than count.
 func (w *Writer) takeSurplus(count int, size int64) (segmentFile, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if f, found := w.takeFreeLargerLocked(size); found {
-		return f, true
-	}
-	if len(w.mu.free) <= count {
-		return segmentFile{}, false
-	}
-	smallest := 0
-	for i, f := range w.mu.free {
-		if f.size < w.mu.free[smallest].size {
-			smallest = i
+	surplus := slices.IndexFunc(w.mu.free, func(f segmentFile) bool { return f.size > size })
+	if surplus < 0 && len(w.mu.free) > count {
+		surplus = 0
+		for i, f := range w.mu.free {
+			if f.size < w.mu.free[surplus].size {
+				surplus = i
+			}
 		}
 	}
-	f := w.mu.free[smallest]
-	w.mu.free = append(w.mu.free[:smallest:smallest], w.mu.free[smallest+1:]...)
+	if surplus < 0 {
+		return segmentFile{}, false
+	}
+	f := w.mu.free[surplus]
+	w.mu.free = slices.Delete(w.mu.free, surplus, surplus+1)
 	return f, true
 }
 
-// takeFreeLargerLocked takes any free file larger than size.
-func (w *Writer) takeFreeLargerLocked(size int64) (segmentFile, bool) {
-	for i, f := range w.mu.free {
-		if f.size > size {
-			w.mu.free = append(w.mu.free[:i:i], w.mu.free[i+1:]...)
-			return f, true
-		}
-	}
-	return segmentFile{}, false
+// discard gives up a prepared segment and frees its file.
+func (w *Writer) discard(seg *segment) {
+	seg.close()
+	w.keepFree(seg.inDirectory())
+}
+
+// keepFree returns a file to the free ones.
+func (w *Writer) keepFree(f segmentFile) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.free = append(w.mu.free, f)
 }

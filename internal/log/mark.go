@@ -2,15 +2,9 @@ package log
 
 import "github.com/stoatdb/stoat/internal/record"
 
-// Mark writes a frame that says how far the current segment is durable, unless
-// a frame says that already. The caller holds the commit mutex and has flushed
-// what it built.
-//
-// Until the next commit or Close, no other frame says it of the last records,
-// so damage to them looks like a torn tail. The mark itself is not synced: it
-// reaches the device with the next sync, or when the system writes it back. It
-// is harmless: it states what was true before. Without it the log ends where
-// it ended before.
+// Mark writes a frame that says how far the current segment is durable, unless a frame says
+// so already. The package comment tells why. The caller holds the commit mutex and has
+// flushed what it built.
 //
 // A failed Mark does not poison the log. The next write includes the frame again,
 // in front of its own frames.

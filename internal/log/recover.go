@@ -43,7 +43,6 @@ func (r *Recovered) Carried() int64 {
 // to be durable.
 type tail struct {
 	ref     base.SegmentRef
-	size    int64 // of the segment
 	from    boundary
 	until   int64 // end offset; the tail is empty if it is not beyond from
 	records int64

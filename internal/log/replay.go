@@ -1,8 +1,6 @@
 package log
 
 import (
-	"crypto/cipher"
-	"errors"
 	"fmt"
 	"io"
 
@@ -88,8 +86,8 @@ func (p *replay) segment(ref base.SegmentRef, limit int64) (segmentReplay, error
 	defer closeQuietly(f)
 	size := h.size
 	p.enter(ref, size)
-	st := segmentReplay{ref: ref, size: size, bounds: startBoundaries(ref.Salt)}
-	st.end = st.bounds[0]
+	start := startOf(ref.Salt)
+	st := segmentReplay{ref: ref, size: size, bounds: boundaries{start}, end: start}
 	if limit > size || (limit >= 0 && limit < record.Start) {
 		return segmentReplay{}, p.o.inFile(base.Corrupt(limit, "seal", limit,
 			fmt.Sprintf("%d to %d", record.Start, size)), "read", ref.File)
@@ -143,7 +141,7 @@ func (p *replay) records(r *record.Reader, st *segmentReplay) error {
 
 // checkClose checks that a close frame says that all records before it are durable, as a
 // writer knows when it closes.
-func (st *segmentReplay) checkClose(rec *record.Record) error {
+func (st *segmentReplay) checkClose(rec *record.Frame) error {
 	if rec.Durable < st.end.offset {
 		return base.Corrupt(rec.Offset, "durable mark of a close frame", rec.Durable,
 			fmt.Sprintf("at least %d", st.end.offset))
@@ -182,13 +180,13 @@ func (p *replay) seal(s *base.LogSpan, last []*segmentReplay) {
 	newest := last[len(last)-1]
 	p.torn, p.last = newest.torn, newest.ref.Number
 	at := last[0].bounds.seal()
-	s.Sealed, s.EndNumber, s.End, s.EndChain = true, last[0].ref.Number, at.offset, at.chain
+	*s = sealedAt(s.First, last[0].ref.Number, at)
 	for i, st := range last {
 		p.r.unproven = append(p.r.unproven, st.ref)
 		if i > 0 {
-			at = startBoundaries(st.ref.Salt).seal()
+			at = startOf(st.ref.Salt)
 		}
-		t := tail{ref: st.ref, size: st.size, from: at, until: st.end.offset, records: st.end.records - at.records}
+		t := tail{ref: st.ref, from: at, until: st.end.offset, records: st.end.records - at.records}
 		if !t.empty() && (i == 0 || !mutant.On(mutant.CarryLosesSegments)) {
 			p.r.carry = append(p.r.carry, t)
 		}
@@ -197,23 +195,24 @@ func (p *replay) seal(s *base.LogSpan, last []*segmentReplay) {
 
 // unreferenced inspects the files that no span reached. They are free, unless
 // they prove that a span once reached further.
-func (p *replay) unreferenced(files []segmentFile) error {
+func (p *replay) unreferenced(files []uint64) error {
 	reached := make(map[uint64]bool, len(p.r.live))
 	for _, f := range p.r.live {
 		reached[f.file] = true
 		p.r.nextFile = max(p.r.nextFile, f.file)
 	}
-	for _, f := range files {
-		if f.file < foreign {
-			p.r.nextFile = max(p.r.nextFile, f.file)
+	for _, file := range files {
+		if file < foreign {
+			p.r.nextFile = max(p.r.nextFile, file)
 		}
-		if reached[f.file] {
+		if reached[file] {
 			continue
 		}
+		f := segmentFile{file: file}
 		if err := p.inspect(&f); err != nil {
-			return p.o.inFile(err, "read", f.file)
+			return p.o.inFile(err, "read", file)
 		}
-		if f.number > 0 && f.file < foreign {
+		if f.number > 0 && file < foreign {
 			p.r.free = append(p.r.free, f)
 		} else {
 			p.r.junk = append(p.r.junk, f)
@@ -264,112 +263,4 @@ func (p *replay) inspect(sf *segmentFile) error {
 		}
 	}
 	return nil
-}
-
-// inUse reports whether a segment with the header h has frames that a span must have
-// referred to.
-//
-// A power cut may take a part of the segments before, as long as no frame says that they are
-// durable. Then no span refers to the frames behind.
-func (o *Options) inUse(f vfs.File, size int64, h record.Header) (bool, error) {
-	aead, err := h.Open(o.Seal)
-	if err != nil {
-		return false, err
-	}
-	return record.AnyFrame(f, size, h.Salt, aead, func(fr record.Frame) bool { return !fr.Early && fr.Durable >= record.Start })
-}
-
-// usedAfter reports whether a segment after the one with the given number is in use. A
-// writer may create and delete files meanwhile.
-func (o *Options) usedAfter(number uint64) (used bool, err error) {
-	files, err := o.listFiles()
-	for _, sf := range files {
-		if err == nil && !used {
-			used, err = o.usedAfterIn(number, sf.file)
-		}
-	}
-	return used, err
-}
-
-// usedAfterIn is usedAfter for one file.
-func (o *Options) usedAfterIn(number, file uint64) (used bool, err error) {
-	f, err := o.FS.Open(o.path(file), vfs.CatLog)
-	if errors.Is(err, vfs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, o.inFile(err, "open", file)
-	}
-	defer closeQuietly(f)
-	size, err := f.Size()
-	if err != nil {
-		return false, o.inFile(err, "read", file)
-	}
-	headers, err := record.ReadHeaders(f, size, record.TypeLog)
-	for _, h := range headers {
-		if err == nil && !used && h.File == file && h.Number > number {
-			used, err = o.inUse(f, size, h)
-		}
-	}
-	if err != nil {
-		return false, o.inFile(err, "read", file)
-	}
-	return used, nil
-}
-
-// An openHeader is what the reader of a segment knows from its header.
-type openHeader struct {
-	size int64
-	aead cipher.AEAD // nil if the log is not encrypted
-}
-
-// openSegment opens the segment that ref names for reading. The header must match ref.
-func (o *Options) openSegment(ref base.SegmentRef) (vfs.File, openHeader, error) {
-	f, err := o.FS.Open(o.path(ref.File), vfs.CatLog)
-	if errors.Is(err, vfs.ErrNotExist) {
-		err = base.Corrupt(-1, "segment", "no file", fmt.Sprintf("segment %d", ref.Number))
-	}
-	if err != nil {
-		return nil, openHeader{}, o.inFile(err, "open", ref.File)
-	}
-	h, err := o.readHeader(f, ref)
-	if err != nil {
-		closeQuietly(f)
-		return nil, openHeader{}, o.inFile(err, "open", ref.File)
-	}
-	return f, h, nil
-}
-
-// readHeader looks for the header of the segment that ref names.
-func (o *Options) readHeader(f vfs.File, ref base.SegmentRef) (openHeader, error) {
-	size, err := f.Size()
-	if err != nil {
-		return openHeader{}, err
-	}
-	want := record.Header{Type: record.TypeLog, Number: ref.Number, File: ref.File, Salt: ref.Salt, Size: size}
-	headers, err := record.ReadHeaders(f, size, record.TypeLog)
-	if err != nil {
-		return openHeader{}, err
-	}
-	var bad error = base.Corrupt(0, "segment header", "none", describe(want))
-	for _, h := range headers {
-		key, tag := h.Key, h.Tag
-		h.Key, h.Tag = want.Key, want.Tag
-		if h != want {
-			bad = base.Corrupt(0, "segment header", describe(h), describe(want))
-			continue
-		}
-		h.Key, h.Tag = key, tag
-		aead, err := h.Open(o.Seal)
-		if err == nil {
-			return openHeader{size, aead}, nil
-		}
-		bad = err
-	}
-	return openHeader{}, bad
-}
-
-// describe formats a header for error messages.
-func describe(h record.Header) string {
-	return fmt.Sprintf("segment %d of file %d with salt %#x and %d bytes", h.Number, h.File, h.Salt, h.Size)
 }

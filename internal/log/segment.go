@@ -149,7 +149,7 @@ func (s *segment) prepare(o *Options, sparse bool) (err error) {
 	} else if err := s.file.SyncData(); err != nil {
 		return err
 	}
-	start := boundary{offset: record.Start, chain: s.ref.Salt}
+	start := startOf(s.ref.Salt)
 	s.flushed, s.proven = reach{record.Start, start}, start
 	s.durable.Store(record.Start)
 	return nil

@@ -28,7 +28,7 @@ func ReadSegment(o Options, ref base.SegmentRef) (*SegmentReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &SegmentReader{o: o, ref: ref, file: f, head: h, at: boundary{offset: record.Start, chain: ref.Salt}}, nil
+	return &SegmentReader{o: o, ref: ref, file: f, head: h, at: startOf(ref.Salt)}, nil
 }
 
 // Next returns the next transaction below limit, which is valid until the next call. It
@@ -77,32 +77,4 @@ func (s *SegmentReader) Rest() {
 		closeQuietly(s.file)
 		s.file, s.r = nil, nil
 	}
-}
-
-// Written returns the offset below which the segment with a number is written. It is the
-// end of everything that Flush has written, or the end of a segment before the current one.
-func (w *Writer) Written(number uint64) int64 {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.mu.seg.ref.Number == number {
-		return w.mu.seg.flushed.offset
-	}
-	return never
-}
-
-// Place returns the current segment and its size in bytes. The caller holds the commit
-// mutex, so that the segment stays the current one.
-func (w *Writer) Place() (ref base.SegmentRef, size int64) { return w.mu.seg.ref, w.mu.seg.size }
-
-// NeededFrom returns the size in bytes of the segments from a number on. The current one
-// is included, prepared and free files are not.
-func (w *Writer) NeededFrom(number uint64) (bytes int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, f := range w.mu.live {
-		if f.number >= number {
-			bytes += f.size
-		}
-	}
-	return bytes
 }

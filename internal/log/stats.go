@@ -29,14 +29,10 @@ func (w *Writer) Stats() Stats {
 	defer w.mu.Unlock()
 	s := w.mu.stats
 	s.Segments, s.FreeFiles = len(w.mu.live), len(w.mu.free)+len(w.mu.held)
-	for _, f := range w.mu.live {
-		s.BytesOnDisk += f.size
-	}
-	for _, f := range w.mu.free {
-		s.BytesOnDisk += f.size
-	}
-	for _, f := range w.mu.held {
-		s.BytesOnDisk += f.size
+	for _, files := range [][]segmentFile{w.mu.live, w.mu.free, w.mu.held} {
+		for _, f := range files {
+			s.BytesOnDisk += f.size
+		}
 	}
 	for _, seg := range w.mu.next {
 		s.FreeFiles++

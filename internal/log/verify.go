@@ -36,12 +36,11 @@ func (w *Writer) Proven(first base.SegmentRef) base.LogSpan {
 	if len(w.mu.pending) > 0 {
 		seg = w.mu.pending[0]
 	}
-	if seg.ref.Number < first.Number { // what is not durable yet comes before it
-		at := startBoundaries(first.Salt).seal()
-		return base.LogSpan{First: first, Sealed: true, EndNumber: first.Number, End: at.offset, EndChain: at.chain}
+	number, at := seg.ref.Number, seg.proven
+	if number < first.Number { // what is not durable yet comes before it
+		number, at = first.Number, startOf(first.Salt)
 	}
-	return base.LogSpan{First: first, Sealed: true,
-		EndNumber: seg.ref.Number, End: seg.proven.offset, EndChain: seg.proven.chain}
+	return sealedAt(first, number, at)
 }
 
 // Hold keeps all segments that Release frees from now on unchanged, until the

@@ -92,6 +92,34 @@ func (w *Writer) Current() base.SegmentRef {
 	return w.mu.seg.ref
 }
 
+// Written returns the offset below which the segment with a number is written. It is the
+// end of everything that Flush has written, or the end of a segment before the current one.
+func (w *Writer) Written(number uint64) int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.mu.seg.ref.Number == number {
+		return w.mu.seg.flushed.offset
+	}
+	return never
+}
+
+// Place returns the current segment and its size in bytes. The caller holds the commit
+// mutex, so that the segment stays the current one.
+func (w *Writer) Place() (ref base.SegmentRef, size int64) { return w.mu.seg.ref, w.mu.seg.size }
+
+// NeededFrom returns the size in bytes of the segments from a number on. The current one
+// is included, prepared and free files are not.
+func (w *Writer) NeededFrom(number uint64) (bytes int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, f := range w.mu.live {
+		if f.number >= number {
+			bytes += f.size
+		}
+	}
+	return bytes
+}
+
 // fail poisons the writer with err, unless it is poisoned already. It returns the
 // error that poisons it.
 func (w *Writer) fail(err error) error {
@@ -220,7 +248,7 @@ func (w *Writer) writeOut() error {
 func (w *Writer) enter(seg *segment) (pending int) {
 	w.b.Switch(seg.ref.Salt, seg.aead)
 	w.limit = seg.limit()
-	w.end = boundary{offset: record.Start, chain: seg.ref.Salt}
+	w.end = startOf(seg.ref.Salt)
 	w.prepareAt = record.Start + (seg.size-record.Start)/2
 	w.mu.Lock()
 	defer w.mu.Unlock()

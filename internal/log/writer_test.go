@@ -383,7 +383,7 @@ func TestFileName_ParsedStrictly(t *testing.T) {
 func TestBoundaries_KeepOneBelowTheDurableOffset(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 1))
-	b := startBoundaries(1)
+	b := boundaries{startOf(1)}
 	all := []int64{record.Start}
 	durable := int64(record.Start)
 	for range 5_000 {

@@ -340,8 +340,8 @@ func TestDiskFull_LoadKeepsAnEditWhoseSyncFailed(t *testing.T) {
 
 		s, state, err := Load(faults, testDir, false, testRandom(2), nil)
 		must(t, err)
-		if len(state.Spans) != len(spans) || !s.mu.unproven {
-			t.Fatalf("fate %d: loaded %d spans of %d; unproven %t", fate, len(state.Spans), len(spans), s.mu.unproven)
+		if len(state.Spans) != len(spans) || !s.mu.renew {
+			t.Fatalf("fate %d: loaded %d spans of %d; renew %t", fate, len(state.Spans), len(spans), s.mu.renew)
 		}
 		for _, kind := range []memfs.CrashKind{memfs.KeepNone, memfs.KeepAll} {
 			_, after, err := Load(disk.Crash(kind, nil), testDir, true, nil, nil)

@@ -19,7 +19,7 @@ func LoadDamaged(fs vfs.FS, dir string, seal record.Sealer) (state State, err er
 	if len(l.manifests) == 0 {
 		return State{}, l.missing(dir)
 	}
-	number := l.manifests[len(l.manifests)-1]
+	number := l.newest()
 	f, err := fs.Open(fs.Join(dir, FileName(number)), vfs.CatManifest)
 	if err != nil {
 		return State{}, err
@@ -36,18 +36,14 @@ func LoadDamaged(fs vfs.FS, dir string, seal record.Sealer) (state State, err er
 func readEdits(r *record.Reader) (state State, err error) {
 	for first := true; ; first = false {
 		r.Demand(first)
-		rec, err := r.NextRecord()
+		rec, err := nextRecord(r, first)
 		switch {
-		case err == io.EOF && !first:
-			return state, nil
 		case err == io.EOF:
-			return state, base.Corrupt(record.Start, "snapshot", "none", "one")
+			return state, nil
 		case err != nil:
 			return state, err
-		case rec.Kind == record.Mark && !first:
+		case rec.Kind == record.Mark:
 			continue
-		case rec.Kind != record.Whole:
-			return state, base.Corrupt(rec.Offset, "frame in a manifest", rec.Kind, "whole or mark")
 		}
 		e, err := DecodeEdit(rec.Payload)
 		if err != nil {

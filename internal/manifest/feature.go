@@ -27,8 +27,8 @@ const FeatureIngest = "ingest"
 var knownFeatures = []string{FeatureEncryption, FeatureIngest}
 
 const (
-	// FeatureNameMax is the longest name of a feature in bytes.
-	FeatureNameMax = 64
+	// featureNameMax is the longest name of a feature in bytes.
+	featureNameMax = 64
 	// featuresMax is the largest number of required features, and of optional
 	// ones, in a database.
 	featuresMax = 64
@@ -45,8 +45,8 @@ func decodeFeature(v []byte, offset int64) (string, error) {
 
 // checkFeature reports a name that no feature has.
 func checkFeature(name string) error {
-	if len(name) == 0 || len(name) > FeatureNameMax {
-		return fmt.Errorf("manifest: a feature has a name of %d bytes, want 1 to %d", len(name), FeatureNameMax)
+	if len(name) == 0 || len(name) > featureNameMax {
+		return fmt.Errorf("manifest: a feature has a name of %d bytes, want 1 to %d", len(name), featureNameMax)
 	}
 	if i := strings.IndexFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }); i >= 0 {
 		return fmt.Errorf("manifest: a feature has the name %q, want printable ASCII without spaces", name)

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -104,6 +103,9 @@ func listOnce(fs vfs.FS, dir string) (listing, error) {
 	return l, nil
 }
 
+// newest returns the number of the newest manifest. There is one.
+func (l listing) newest() uint64 { return l.manifests[len(l.manifests)-1] }
+
 // missing returns the error for a directory without a manifest.
 func (l listing) missing(dir string) error {
 	if l.data == "" {
@@ -111,28 +113,4 @@ func (l listing) missing(dir string) error {
 	}
 	return fmt.Errorf("%w: %w", ErrMissing, &base.CorruptionError{File: dir, Offset: -1,
 		What: "directory", Got: l.data, Want: "a manifest too"})
-}
-
-// Inspect reports whether the directory has a manifest, or files that need one, and
-// whether the newest manifest is sealed.
-func Inspect(fs vfs.FS, dir string) (exists, sealed bool, err error) {
-	l, err := list(fs, dir)
-	if err != nil || len(l.manifests) == 0 {
-		return l.data != "", false, err
-	}
-	name := FileName(l.manifests[len(l.manifests)-1])
-	f, err := fs.Open(fs.Join(dir, name), vfs.CatManifest)
-	if err != nil {
-		return true, false, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	size, err := f.Size()
-	if err != nil {
-		return true, false, err
-	}
-	headers, err := record.ReadHeaders(f, size, record.TypeManifest)
-	for i := range headers {
-		sealed = sealed || headers[i].Key.Sealed()
-	}
-	return true, sealed, err
 }

@@ -189,7 +189,7 @@ func (s *Store) followNewest() error {
 		if len(l.manifests) == 0 {
 			return l.missing(s.dir)
 		}
-		number := l.manifests[len(l.manifests)-1]
+		number := l.newest()
 		file, err := s.fs.Open(s.path(number), vfs.CatManifest)
 		if errors.Is(err, vfs.ErrNotExist) && try < openTries {
 			continue
@@ -232,12 +232,9 @@ func follow(file vfs.File, number uint64, seal record.Sealer) (*following, error
 		f.state, err = f.state.apply(e, d)
 		return err
 	}
-	rec, err := f.r.NextRecord()
-	switch {
-	case err == io.EOF || err == nil && rec.Kind != record.Whole:
-		err = base.Corrupt(record.Start, "snapshot", "none", "one")
-	case err == nil && h.Size > sizeMax(rec.End):
-		err = base.Corrupt(0, "size of the manifest", h.Size, fmt.Sprintf("at most %d", sizeMax(rec.End)))
+	rec, err := nextRecord(f.r, true)
+	if err == nil {
+		err = checkSnapshot(h.Size, rec.End)
 	}
 	if err == nil {
 		err = applyRecord(&rec, apply)
@@ -248,12 +245,11 @@ func follow(file vfs.File, number uint64, seal record.Sealer) (*following, error
 	if err == nil {
 		err = f.damaged()
 	}
+	if err == nil {
+		err = f.state.finishAt(f.r.Offset(), d)
+	}
 	if err != nil {
 		return nil, err
-	}
-	f.state.finish(d)
-	if err := f.state.Version.checkSize(); err != nil {
-		return nil, base.Corrupt(f.r.Offset(), "state", err, "a valid state")
 	}
 	return f, nil
 }
@@ -262,16 +258,13 @@ func follow(file vfs.File, number uint64, seal record.Sealer) (*following, error
 // reports whether there was one.
 func (f *following) advance(apply func(*Edit) error) (changed bool, err error) {
 	for {
-		rec, err := f.r.NextRecord()
+		rec, err := nextRecord(f.r, false)
 		switch {
 		case err == io.EOF:
 			return changed, nil
 		case err == nil && rec.Kind == record.Mark:
 			continue
-		case err == nil && rec.Kind != record.Whole:
-			err = base.Corrupt(rec.Offset, "frame in a manifest", rec.Kind, "whole or mark")
-		}
-		if err == nil {
+		case err == nil:
 			err = applyRecord(&rec, apply)
 		}
 		if err != nil {
@@ -282,7 +275,7 @@ func (f *following) advance(apply func(*Edit) error) (changed bool, err error) {
 }
 
 // applyRecord calls apply for the edit of a record.
-func applyRecord(rec *record.Record, apply func(*Edit) error) error {
+func applyRecord(rec *record.Frame, apply func(*Edit) error) error {
 	e, err := DecodeEdit(rec.Payload)
 	if err == nil {
 		err = apply(&e)

@@ -34,7 +34,7 @@ const (
 	//	1       1     bit 0: the largest bound is exclusive; bit 1: the keys
 	//	              are counted; bit 2: there are partial entries;
 	//	              bit 3: there are discard points; bit 4: sequence
-	//	              numbers are shifted
+	//	              numbers are shifted; bit 5: there are times of expiry
 	//	2       128   8 for each number, in the order of tableNumbers
 	//	130     4     length of the smallest bound, at least 1
 	//	134     4     length of the largest bound; 0 for base.EndOfKeys

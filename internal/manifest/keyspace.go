@@ -117,6 +117,15 @@ func (s *State) Keyspace(number uint32) (*Keyspace, bool) {
 	return s.Keyspaces[i], true
 }
 
+// Timed reports whether the keyspace has timestamps.
+func (k *Keyspace) Timed() bool { return k.Settings.Timestamps != 0 }
+
+// Timed reports whether a keyspace of the database has timestamps.
+func (s *State) Timed(number uint32) bool {
+	k, known := s.Keyspace(number)
+	return known && k.Timed()
+}
+
 // ChangesKeyspaces reports whether a later table of keyspaces lacks a keyspace of an earlier one,
 // or has it changed or dropped. A new keyspace does not count.
 func ChangesKeyspaces(before, later []*Keyspace) bool {

@@ -194,7 +194,7 @@ func TestKeyspace_RefusesAnInvalidTable(t *testing.T) {
 		{"a long name of a filter", set(Settings{Filter: strings.Repeat("n", SettingNameMax+1)}), "names"},
 		{"more settings than fit", set(Settings{Unknown: strings.Repeat("n", settingsMax+1)}), "settings take"},
 		{"a feature without a name", Edit{RequiredFeatures: []string{""}}, "0 bytes"},
-		{"a feature with a long name", Edit{OptionalFeatures: []string{strings.Repeat("n", FeatureNameMax+1)}}, "65 bytes"},
+		{"a feature with a long name", Edit{OptionalFeatures: []string{strings.Repeat("n", featureNameMax+1)}}, "65 bytes"},
 		{"a feature that cannot be printed", Edit{OptionalFeatures: []string{"a b"}}, "printable"},
 		{"too many features", Edit{OptionalFeatures: manyNames(featuresMax + 1)}, "65 features"},
 		{"too many fields", Edit{Unknown: manyFields(unknownMax + 1)}, "65 fields"},

@@ -39,7 +39,7 @@ func Load(fs vfs.FS, dir string, readOnly bool, random func() uint64, seal recor
 		return nil, State{}, l.missing(dir)
 	}
 	s := &Store{fs: fs, dir: dir, random: random, seal: seal}
-	number := l.manifests[len(l.manifests)-1]
+	number := l.newest()
 	open := fs.OpenReadWrite
 	if readOnly {
 		open = fs.Open
@@ -53,7 +53,7 @@ func Load(fs vfs.FS, dir string, readOnly bool, random func() uint64, seal recor
 	switch {
 	case err != nil:
 	case readOnly:
-		s.unsure = !proven
+		s.unproven = !proven
 	default:
 		err = s.cleanUp(l, proven)
 	}
@@ -147,32 +147,27 @@ func (s *Store) replay(r *record.Reader, size int64) (state State, marked bool, 
 	for first := true; ; first = false {
 		// The snapshot was durable before the manifest got its name.
 		r.Demand(first)
-		rec, err := r.NextRecord()
+		rec, err := nextRecord(r, first)
 		switch {
-		case err == io.EOF && first:
-			return state, false, base.Corrupt(record.Start, "snapshot", "none", "one")
 		case err == io.EOF:
-			state.finish(d)
-			if err := state.Version.checkSize(); err != nil {
-				return state, false, base.Corrupt(end, "state", err, "a valid state")
-			}
-			return state, marked && r.Offset() == last, nil
+			err = state.finishAt(end, d)
+			return state, err == nil && marked && r.Offset() == last, err
 		case err != nil:
 			return state, false, err
 		}
-		switch last = rec.End; {
-		case rec.Kind == record.Mark && !first:
+		last = rec.End
+		if rec.Kind == record.Mark {
 			marked = rec.Durable >= end
 			// The mark itself is not included: it was not synced, and after a kill
 			// it may not be on the device yet.
 			s.mu.file.durable = rec.Durable
 			s.mu.file.marks++
 			continue
-		case rec.Kind != record.Whole:
-			return state, false, base.Corrupt(rec.Offset, "frame in a manifest", rec.Kind, "whole or mark")
 		}
-		if most := sizeMax(rec.End); first && size > most {
-			return state, false, base.Corrupt(0, "size of the manifest", size, fmt.Sprintf("at most %d", most))
+		if first {
+			if err := checkSnapshot(size, rec.End); err != nil {
+				return state, false, err
+			}
 		}
 		// d carries the version.
 		err = applyRecord(&rec, func(e *Edit) (err error) { state, err = state.apply(e, d); return err })
@@ -186,6 +181,36 @@ func (s *Store) replay(r *record.Reader, size int64) (state State, marked bool, 
 			s.mu.file.durable = end
 		}
 	}
+}
+
+// nextRecord returns the next edit or mark of r. The first record is the snapshot. After the
+// last one, the error is io.EOF.
+func nextRecord(r *record.Reader, first bool) (record.Frame, error) {
+	rec, err := r.NextRecord()
+	switch {
+	case err == io.EOF && first:
+		return rec, base.Corrupt(record.Start, "snapshot", "none", "one")
+	case err != nil, rec.Kind == record.Whole, rec.Kind == record.Mark && !first:
+		return rec, err
+	}
+	return rec, base.Corrupt(rec.Offset, "frame in a manifest", rec.Kind, "whole or mark")
+}
+
+// checkSnapshot reports a file that is too large for a snapshot that ends at end.
+func checkSnapshot(size, end int64) error {
+	if most := sizeMax(end); size > most {
+		return base.Corrupt(0, "size of the manifest", size, fmt.Sprintf("at most %d", most))
+	}
+	return nil
+}
+
+// finishAt is finish behind the last edit of a file, which ends at end. It checks the result.
+func (s *State) finishAt(end int64, d *draft) error {
+	s.finish(d)
+	if err := s.Version.checkSize(); err != nil {
+		return base.Corrupt(end, "state", err, "a valid state")
+	}
+	return nil
 }
 
 // isZero reports whether f holds only zeros in [off, end).
@@ -232,7 +257,7 @@ func (s *Store) cleanUp(l listing, proven bool) error {
 	if !proven {
 		err := s.takeOverLocked(s.State())
 		if s.Err() == nil && errors.Is(err, vfs.ErrNoSpace) {
-			s.mu.unproven = true
+			s.mu.renew = true
 			return s.proveInPlace()
 		}
 		if err != nil {
@@ -241,6 +266,6 @@ func (s *Store) cleanUp(l listing, proven bool) error {
 	}
 	s.removeOldLocked()
 	// A crash may have lost edits behind the last one. Their nonces are used.
-	s.mu.unproven = proven && s.seal != nil && !mutant.On(mutant.ContinueSealed)
+	s.mu.renew = proven && s.seal != nil && !mutant.On(mutant.ContinueSealed)
 	return nil
 }

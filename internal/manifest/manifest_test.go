@@ -354,7 +354,7 @@ func TestDiskFull_LeavesTheManifestUsable(t *testing.T) {
 	must(t, s.mu.file.write())
 	s, state, err := Load(fs, testDir, false, testRandom(2), nil)
 	must(t, err)
-	if state.NextFile != want.NextFile+1 || !s.mu.unproven {
+	if state.NextFile != want.NextFile+1 || !s.mu.renew {
 		t.Fatalf("%+v, want %+v and one more file", state, want)
 	}
 	// The caller of Load may delete files by the state, whatever happens next.
@@ -372,7 +372,7 @@ func TestDiskFull_LeavesTheManifestUsable(t *testing.T) {
 	fs.SetCapacity(1 << 30)
 	s, state, err = Load(fs, testDir, false, testRandom(3), nil)
 	must(t, err)
-	if state.NextFile != want.NextFile+1 || s.mu.unproven {
+	if state.NextFile != want.NextFile+1 || s.mu.renew {
 		t.Fatalf("%+v, want %+v and one more file", state, want)
 	}
 	must(t, s.Append(Edit{LastSeq: Some(state.LastSeq + 1)}))

@@ -20,8 +20,8 @@ type Store struct {
 	seal   record.Sealer // nil if the manifest is not encrypted
 
 	follows *following // nil unless Follow made the store
-	// unsure is what Unproven returns; Load sets it.
-	unsure bool
+	// unproven is what Unproven returns; Load sets it.
+	unproven bool
 
 	// Stored under mu, loaded without it: readers of them never wait for the device. The
 	// state of an edit is stored once the edit is durable, and before an error that follows.
@@ -31,8 +31,8 @@ type Store struct {
 	mu struct {
 		sync.Mutex
 		file journal
-		// unproven says that a new file must take over before the next append.
-		unproven bool
+		// renew says that a new file must take over before the next append.
+		renew bool
 		// old are the numbers of superseded manifests to remove, ascending.
 		old []uint64
 	}
@@ -117,7 +117,7 @@ func (s *Store) Err() error {
 
 // Unproven reports whether the state may not be on the device. It may return true only if
 // Load opened the store for reading only.
-func (s *Store) Unproven() bool { return s.unsure }
+func (s *Store) Unproven() bool { return s.unproven }
 
 // Append makes e durable. If Append fails after it began to write, a crash may keep or lose
 // the edit. Then every later call fails. Nothing may delete a file that the state before or
@@ -137,7 +137,7 @@ func (s *Store) Append(e Edit) error {
 	if len(payload) == 0 {
 		return nil
 	}
-	if !s.mu.unproven && s.mu.file.fits(len(payload)) {
+	if !s.mu.renew && s.mu.file.fits(len(payload)) {
 		return s.appendLocked(payload, state)
 	}
 	return s.takeOverLocked(state)
@@ -218,7 +218,7 @@ func (s *Store) Close() error {
 	}
 	s.err.Store(&errClosed)
 	var err error
-	if !s.mu.unproven {
+	if !s.mu.renew {
 		err = s.mu.file.finish(f)
 	}
 	if closed := f.Close(); err == nil {

@@ -37,7 +37,7 @@ func (s *Store) takeOverLocked(state State) error {
 	if err := s.adopt(tmp, old.file); err != nil {
 		return err
 	}
-	s.mu.file, s.mu.unproven = tmp, false
+	s.mu.file, s.mu.renew = tmp, false
 	s.state.Store(&state)
 	s.mu.old = append(s.mu.old, old.number)
 	s.removeOldLocked()

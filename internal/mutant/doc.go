@@ -423,10 +423,9 @@ const (
 	FollowLogOnly Name = "follow-log-only"
 	// FollowTwice: a follower keeps in memory what tables have, too.
 	FollowTwice Name = "follow-twice"
-	// FollowBlind: a follower waits at the end of a segment that was freed.
+	// FollowBlind: a follower goes on although its segment was freed, or another writer has
+	// begun a span.
 	FollowBlind Name = "follow-blind"
-	// FollowOldSpan: a follower goes on when another writer has begun a span.
-	FollowOldSpan Name = "follow-old-span"
 	// FollowLazy: a follower opens files when they are read.
 	FollowLazy Name = "follow-lazy"
 	// FollowUndamaged: a follower takes a damaged end of the log for one that is about to
@@ -496,7 +495,7 @@ var Names = []Name{
 	FileBesideDirectory, FileNeighbour, FileEndsEarly,
 	BackupForgets, BackupUnfiltered, BackupUncovered, RestoreResurrects, RestoreUnfinished,
 	RestoreSkipsAhead, RestoreForeign,
-	FollowHalf, FollowLogOnly, FollowTwice, FollowBlind, FollowOldSpan, FollowLazy,
+	FollowHalf, FollowLogOnly, FollowTwice, FollowBlind, FollowLazy,
 	FollowUndamaged, FollowFirstSpan, FollowChecksOnce, FollowUnsynced, CheckpointTablesOnly,
 	KeepGarbage, CollectNothing, KeepExpired, KeepDiscarded, KeepReplaced, KeepMemtables, KeepLog, IgnoreFull, IgnoreBudget,
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// Free returns an error unless nothing has the name dir.
-func Free(fs vfs.FS, dir string) error {
+// Unused returns an error if something has the name dir.
+func Unused(fs vfs.FS, dir string) error {
 	_, err := fs.Stat(dir)
 	switch {
 	case err == nil:
@@ -42,7 +42,7 @@ func Claim(fs vfs.FS, temp, dir string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := Free(fs, dir); err != nil {
+	if err := Unused(fs, dir); err != nil {
 		_ = fs.Remove(temp) // fails if an earlier process left files in it
 		_ = claim.Close()   // nothing was written through it
 		return nil, err
@@ -84,7 +84,7 @@ func LockDatabase(fs vfs.FS, dir, name string) (io.Closer, error) {
 // If Publish fails in doubt, a crash may leave either name. Then the caller must not remove
 // what temp has.
 func Publish(fs vfs.FS, temp, dir string) (doubt bool, err error) {
-	if err := Free(fs, dir); err != nil {
+	if err := Unused(fs, dir); err != nil {
 		return false, err
 	}
 	if err := fs.Rename(temp, dir); err != nil {

@@ -187,15 +187,24 @@ func (s *Slot[T]) Release() {
 	}
 }
 
+// all calls yield for each slot, until it returns false.
+func (r *Registry[T]) all(yield func(*Slot[T]) bool) {
+	for _, c := range *r.chunks.Load() {
+		for i := range c {
+			if !yield(&c[i]) {
+				return
+			}
+		}
+	}
+}
+
 // Oldest returns the oldest snapshot that a reader uses or may still take.
 // Versions that no snapshot from there on shows can be dropped.
 func (r *Registry[T]) Oldest(visible *atomic.Uint64) base.SeqNum {
 	oldest := visible.Load() // before the slots: see Acquire
-	for _, c := range *r.chunks.Load() {
-		for i := range c {
-			if w := c[i].word.Load(); w&slotHeld != 0 {
-				oldest = min(oldest, w>>16)
-			}
+	for s := range r.all {
+		if w := s.word.Load(); w&slotHeld != 0 {
+			oldest = min(oldest, w>>16)
 		}
 	}
 	return base.SeqNum(oldest)
@@ -207,12 +216,10 @@ func (r *Registry[T]) Oldest(visible *atomic.Uint64) base.SeqNum {
 func (r *Registry[T]) Snapshots(visible *atomic.Uint64) []base.SeqNum {
 	last := base.SeqNum(visible.Load()) // before the slots: see Acquire
 	out := []base.SeqNum{last}
-	for _, c := range *r.chunks.Load() {
-		for i := range c {
-			w := c[i].word.Load()
-			if seq := base.SeqNum(w >> 16); w&slotHeld != 0 && seq < last {
-				out = append(out, seq)
-			}
+	for s := range r.all {
+		w := s.word.Load()
+		if seq := base.SeqNum(w >> 16); w&slotHeld != 0 && seq < last {
+			out = append(out, seq)
 		}
 	}
 	slices.Sort(out)
@@ -222,10 +229,8 @@ func (r *Registry[T]) Snapshots(visible *atomic.Uint64) []base.SeqNum {
 // Active returns the number of held slots.
 func (r *Registry[T]) Active() int {
 	n := 0
-	for _, c := range *r.chunks.Load() {
-		for i := range c {
-			n += int(c[i].word.Load() & slotHeld)
-		}
+	for s := range r.all {
+		n += int(s.word.Load() & slotHeld)
 	}
 	return n
 }
@@ -233,13 +238,11 @@ func (r *Registry[T]) Active() int {
 // Begun returns a number that changes when readers begin, and how many read a snapshot now.
 // The number also counts holders that read no snapshot.
 func (r *Registry[T]) Begun() (begun uint64, open int) {
-	for _, c := range *r.chunks.Load() {
-		for i := range c {
-			w := c[i].word.Load()
-			begun += (w & slotTicks) / tickOne
-			if w&slotHeld != 0 && base.SeqNum(w>>16) != base.SeqNumMax {
-				open++
-			}
+	for s := range r.all {
+		w := s.word.Load()
+		begun += (w & slotTicks) / tickOne
+		if w&slotHeld != 0 && base.SeqNum(w>>16) != base.SeqNumMax {
+			open++
 		}
 	}
 	return begun, open
@@ -248,11 +251,9 @@ func (r *Registry[T]) Begun() (begun uint64, open int) {
 // Held calls yield for each held slot, until it returns false. It may miss
 // readers that begin or end meanwhile.
 func (r *Registry[T]) Held(yield func(*Slot[T]) bool) {
-	for _, c := range *r.chunks.Load() {
-		for i := range c {
-			if s := &c[i]; s.Held() && !yield(s) {
-				return
-			}
+	for s := range r.all {
+		if s.Held() && !yield(s) {
+			return
 		}
 	}
 }
@@ -266,12 +267,10 @@ type Barrier[T any] struct {
 // Barrier returns the current readers that read a snapshot.
 func (r *Registry[T]) Barrier() *Barrier[T] {
 	b := new(Barrier[T])
-	for _, c := range *r.chunks.Load() {
-		for i := range c {
-			if w := c[i].word.Load(); w&slotHeld != 0 && w>>16 != uint64(base.SeqNumMax) {
-				b.slots = append(b.slots, &c[i])
-				b.words = append(b.words, w&(slotTicks|slotHeld))
-			}
+	for s := range r.all {
+		if w := s.word.Load(); w&slotHeld != 0 && w>>16 != uint64(base.SeqNumMax) {
+			b.slots = append(b.slots, s)
+			b.words = append(b.words, w&(slotTicks|slotHeld))
 		}
 	}
 	return b

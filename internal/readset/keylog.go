@@ -7,11 +7,9 @@ import (
 	"sort"
 )
 
-// A keyLog keeps keys one after the other. Two bytes before each key hold its
-// length. If the length is longKey or more, the two bytes hold longKey, and four
-// more hold the length. Adding is cheap, because every read of a read-write
-// transaction adds a key. Commit searches the log only if another transaction
-// has deleted a range meanwhile.
+// A keyLog keeps keys one after the other, each behind its length, an unsigned varint.
+// Adding is cheap, because every read of a read-write transaction adds a key. Commit
+// searches the log only if another transaction has deleted a range meanwhile.
 type keyLog struct {
 	tip  []byte // the chunk that takes the next key, at used
 	used int
@@ -27,32 +25,17 @@ const (
 	keyChunkMin = 1 << 10
 	keyChunkMax = 64 << 10
 	scansMax    = 8
-	longKey     = 1<<16 - 1
+	// lengthMax is the most bytes that the length of a key takes.
+	lengthMax = binary.MaxVarintLen32
 )
 
 func (l *keyLog) add(key []byte) {
-	if len(key) >= longKey {
-		l.addLong(key)
-		return
-	}
-	if len(l.tip)-l.used < len(key)+2 {
-		l.extend(len(key) + 2)
+	if len(l.tip)-l.used < len(key)+lengthMax {
+		l.extend(len(key) + lengthMax)
 	}
 	b := l.tip[l.used:]
-	binary.LittleEndian.PutUint16(b, uint16(len(key)))
-	l.used += 2 + copy(b[2:], key)
-	l.n++
-}
-
-// addLong is add for a key of longKey bytes or more.
-func (l *keyLog) addLong(key []byte) {
-	if len(l.tip)-l.used < len(key)+6 {
-		l.extend(len(key) + 6)
-	}
-	b := l.tip[l.used:]
-	binary.LittleEndian.PutUint16(b, longKey)
-	binary.LittleEndian.PutUint32(b[2:], uint32(len(key)))
-	l.used += 6 + copy(b[6:], key)
+	n := binary.PutUvarint(b, uint64(len(key)))
+	l.used += n + copy(b[n:], key)
 	l.n++
 }
 
@@ -95,14 +78,12 @@ func (l *keyLog) each(visit func(key []byte) bool) {
 			rest = l.full[i]
 		}
 		for len(rest) > 0 {
-			at, n := 2, int(binary.LittleEndian.Uint16(rest))
-			if n == longKey {
-				at, n = 6, int(binary.LittleEndian.Uint32(rest[2:]))
-			}
-			if !visit(rest[at : at+n : at+n]) {
+			n, at := binary.Uvarint(rest)
+			end := at + int(n)
+			if !visit(rest[at:end:end]) {
 				return
 			}
-			rest = rest[at+n:]
+			rest = rest[end:]
 		}
 	}
 }

@@ -207,7 +207,7 @@ func TestKeyLog_KeepsKeysOfAnyLength(t *testing.T) {
 	t.Parallel()
 	var l keyLog
 	var want [][]byte
-	for _, n := range []int{1, longKey - 1, longKey, longKey + 1, 2, base.MaxKeySize, 3} {
+	for _, n := range []int{1, 127, 128, 1<<14 - 1, 1 << 14, 2, base.MaxKeySize, 3} {
 		key := bytes.Repeat([]byte{byte(n)}, n)
 		l.add(key)
 		want = append(want, key)

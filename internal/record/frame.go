@@ -58,7 +58,9 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// A Frame is one decoded frame.
+// A Frame is one decoded frame. NextRecord returns a whole record in the same form. Early,
+// Offset and Chain are then those of its first frame. End, Checksum and Durable are those of
+// its last.
 type Frame struct {
 	Kind Kind
 	// Early says that the frame was written before anything outside the file

@@ -45,12 +45,11 @@ type Reader struct {
 	readNext int
 	// midway says that partial has the first frames of record first.
 	midway bool
-	first  Record
+	first  Frame
 
 	err     error // what every later call returns
 	bad     *base.CorruptionError
 	claimed int64 // the highest durable mark of a frame that verified
-	stray   bool
 }
 
 // NewReader returns a reader of the frames of a file with the given salt, from
@@ -101,9 +100,6 @@ func (r *Reader) Kept() (bool, error) {
 // has no room for another one. Only a caller that knows that a frame must be
 // there treats it as an error.
 func (r *Reader) Torn() *base.CorruptionError { return r.bad }
-
-// Stray reports, after io.EOF, whether a frame beyond Offset verified.
-func (r *Reader) Stray() bool { return r.stray }
 
 // Claimed returns the highest durable mark of the frames that Next returned and, after
 // io.EOF, of those beyond Offset. It is 0 if there are none.
@@ -215,7 +211,6 @@ func (r *Reader) settle(bad *base.CorruptionError) error {
 		return bad
 	}
 	marked, err := r.scan(r.offset+alignment, func(f Frame) bool {
-		r.stray = true
 		r.claimed = max(r.claimed, f.Durable)
 		return f.Durable > r.offset
 	})

@@ -250,8 +250,8 @@ func TestFrame_OfAnotherSaltOrPlaceIsNotSeen(t *testing.T) {
 	}
 	moved := append(make([]byte, Start+8), f.bytes[Start:]...)
 	got, r, err := readAll(moved)
-	if err != nil || len(got) != 0 || r.Stray() {
-		t.Fatalf("moved by 8 bytes: %d records, stray %v: %v", len(got), r.Stray(), err)
+	if err != nil || len(got) != 0 || r.Claimed() != 0 {
+		t.Fatalf("moved by 8 bytes: %d records, a frame claims %d: %v", len(got), r.Claimed(), err)
 	}
 }
 

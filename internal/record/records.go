@@ -7,47 +7,30 @@ import (
 	"github.com/stoatdb/stoat/internal/mutant"
 )
 
-// A Record is the result of one NextRecord: a record (Whole), or a frame of
-// another kind (Mark, Next, Close).
-type Record struct {
-	Kind  Kind
-	Early bool
-	// Payload is borrowed from the reader until its next call.
-	Payload []byte
-	// Offset is where the record's first frame starts, End where its last one
-	// ends. Checksum is that of the last frame.
-	Offset, End int64
-	Checksum    uint64
-	// Durable is the durable mark of its last frame.
-	Durable int64
-}
-
-// NextRecord returns the next record, assembled from its frames. The errors are
-// those of Next. A record whose last frame is missing does not exist. The reader
-// grows a buffer to the size of the record, but never beyond the bytes that it
-// found.
-func (r *Reader) NextRecord() (Record, error) { return r.nextRecord(true) }
+// NextRecord returns the next record (Whole), assembled from its frames, or a frame of
+// another kind (Mark, Next, Close). The errors are those of Next. A record whose last frame
+// is missing does not exist. The reader grows a buffer to the size of the record, but never
+// beyond the bytes that it found.
+func (r *Reader) NextRecord() (Frame, error) { return r.nextRecord(true) }
 
 // PassRecord is NextRecord without the payload of a record of several frames. It
 // takes no more memory than one frame.
-func (r *Reader) PassRecord() (Record, error) { return r.nextRecord(false) }
+func (r *Reader) PassRecord() (Frame, error) { return r.nextRecord(false) }
 
-func (r *Reader) nextRecord(gather bool) (Record, error) {
+func (r *Reader) nextRecord(gather bool) (Frame, error) {
 	if !r.midway {
 		f, err := r.Next()
 		if err != nil {
-			return Record{}, err
+			return Frame{}, err
 		}
-		rec := Record{Kind: f.Kind, Early: f.Early, Payload: f.Payload,
-			Offset: f.Offset, End: f.End, Checksum: f.Checksum, Durable: f.Durable}
 		switch f.Kind {
 		case Middle, Last:
-			return Record{}, r.fail(base.Corrupt(f.Offset, "frame order", f.Kind, "whole or first"))
+			return Frame{}, r.fail(base.Corrupt(f.Offset, "frame order", f.Kind, "whole or first"))
 		case First:
 		default:
-			return rec, nil
+			return f, nil
 		}
-		r.first, r.midway = rec, true
+		r.first, r.midway = f, true
 		r.partial = r.partial[:0]
 		r.gather(gather, f.Payload)
 	}
@@ -56,7 +39,7 @@ func (r *Reader) nextRecord(gather bool) (Record, error) {
 
 // rest returns the record of which partial has the first frames. If the rest of a live
 // file is not written yet, a later call goes on.
-func (r *Reader) rest(gather bool) (Record, error) {
+func (r *Reader) rest(gather bool) (Frame, error) {
 	f := Frame{End: r.offset, Checksum: r.chain, Durable: r.first.Durable}
 	for f.Kind != Last {
 		next, err := r.Next()
@@ -64,10 +47,10 @@ func (r *Reader) rest(gather bool) (Record, error) {
 			break
 		}
 		if err != nil {
-			return Record{}, err
+			return Frame{}, err
 		}
 		if f = next; f.Kind != Middle && f.Kind != Last {
-			return Record{}, r.fail(base.Corrupt(f.Offset, "frame order", f.Kind, "middle or last"))
+			return Frame{}, r.fail(base.Corrupt(f.Offset, "frame order", f.Kind, "middle or last"))
 		}
 		r.gather(gather, f.Payload)
 	}

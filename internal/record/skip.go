@@ -18,6 +18,6 @@ func (r *Reader) Skip() (bool, error) {
 	if err != nil || !found {
 		return false, err
 	}
-	r.offset, r.chain, r.err, r.bad, r.stray, r.midway = next.Offset, next.Chain, nil, nil, false, false
+	r.offset, r.chain, r.err, r.bad, r.midway = next.Offset, next.Chain, nil, nil, false
 	return true, nil
 }

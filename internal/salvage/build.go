@@ -17,7 +17,7 @@ const suffix = ".tmp"
 // build makes the new database under a temporary name, and then gives it its name.
 func (s *salvager) build(ctx context.Context) error {
 	fs, dir := s.o.FS, s.o.To
-	if err := newdir.Free(fs, dir); err != nil {
+	if err := newdir.Unused(fs, dir); err != nil {
 		return err
 	}
 	s.to = target{fs: fs, dir: dir + suffix}

@@ -351,7 +351,7 @@ func (r *logReader) skip(in *record.Reader, err error) (bool, error) {
 }
 
 // decode takes the entries of a transaction.
-func (r *logReader) decode(g *segment, rec record.Record) (base.SeqNum, error) {
+func (r *logReader) decode(g *segment, rec record.Frame) (base.SeqNum, error) {
 	var h payload.Header
 	check := func(payload.Header) error { return nil }
 	if err := payload.Decode(rec.Payload, check, func(_, _ []byte, _ base.Meta) error { return nil }); err != nil {

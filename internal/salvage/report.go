@@ -103,7 +103,7 @@ func (s *spaces) keyOf(stored []byte) Key {
 	}
 	m := s.named(number)
 	k.Keyspace = m.Name
-	if m.Settings.Timestamps != 0 {
+	if m.Timed() {
 		if user, _, ok := stamp.Decode(key, nil); ok {
 			k.Key = bytes.Clone(user)
 		}

@@ -84,7 +84,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	o.FanIn, o.SpillSize = cmp.Or(o.FanIn, 32), cmp.Or(o.SpillSize, 32<<20)
 	from, stop := &sourceFS{FS: o.FS}, o.Stop
 	o.Stop = func() error { return cmp.Or(from.refused, stop()) }
-	s := &salvager{o: &o, fs: from, noted: map[string]bool{}, hashSeed: o.Random(), nowMs: uint64(max(0, o.Clock.Now().UnixMilli()))}
+	s := &salvager{o: &o, fs: from, noted: map[string]bool{}, hashSeed: o.Random(), nowMs: base.NowMs(o.Clock)}
 	lock, err := s.lock()
 	if err != nil {
 		return Report{}, err

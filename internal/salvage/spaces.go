@@ -83,7 +83,7 @@ func (s *spaces) note(number uint32, key []byte) error {
 // timed reports whether the keys of a keyspace have timestamps, as far as is known.
 func (s *spaces) timed(number uint32) bool {
 	if k := s.known[number]; k != nil {
-		return k.Settings.Timestamps != 0
+		return k.Timed()
 	}
 	seen := s.seen[number]
 	return seen != nil && seen.stamped

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -53,10 +52,6 @@ func patientOf(life context.Context, p Provider) Provider {
 	return &patient{Provider: p, life: life, current: make(chan struct{}, 1)}
 }
 
-// errExited says that the goroutine that asked the provider has ended: the provider called
-// runtime.Goexit.
-var errExited = errors.New("the key provider has ended its goroutine")
-
 // Current implements Provider. The current key may change, so it asks anew each time.
 func (p *patient) Current(ctx context.Context) (string, []byte, error) {
 	if ctx.Done() == nil {
@@ -67,7 +62,7 @@ func (p *patient) Current(ctx context.Context) (string, []byte, error) {
 	case <-ctx.Done():
 		return "", nil, ctx.Err()
 	}
-	c := &call{err: errExited, done: make(chan struct{})}
+	c := &call{done: make(chan struct{})}
 	go func() {
 		defer func() { <-p.current }()
 		defer close(c.done)
@@ -107,7 +102,7 @@ func (p *patient) ask(id string) (c *call, begun bool) {
 	if p.call != nil {
 		return p.call, false
 	}
-	c = &call{id: id, err: errExited, done: make(chan struct{})}
+	c = &call{id: id, done: make(chan struct{})}
 	p.call = c
 	ctx, cancel := context.WithTimeout(p.life, callMax)
 	go func() {

@@ -31,7 +31,7 @@ func openReader(file vfs.File, name string, keys *Keys, label string) (*reader, 
 	}
 	r, err := readFooter(file, b, end, name, keys, label)
 	if err != nil && keys.o.Fix {
-		fixBit(b, func() bool {
+		base.FixBit(b, func() bool {
 			fixed, e := readFooter(file, b, end, name, keys, label)
 			if e == nil {
 				r, err = fixed, nil

@@ -7,24 +7,24 @@ import (
 )
 
 const (
-	// TablesMin is the number of full tables that a merge may read on any disk.
-	TablesMin = 4
+	// tablesMin is the number of full tables that a merge may read on any disk.
+	tablesMin = 4
 	// MergeMax is the number of bytes that a merge reads at most.
 	MergeMax = 256 << 20
 )
 
 // MergeNeed returns how many bytes to keep for merges. It is what the next merge takes, but
-// at most an eighth of all tables. It is at least the size of TablesMin tables, or of all
+// at most an eighth of all tables. It is at least the size of tablesMin tables, or of all
 // tables if that is less.
 func MergeNeed(next, all, tableSize int64) int64 {
-	return max(min(next, all/8), min(all, TablesMin*tableSize))
+	return max(min(next, all/8), min(all, tablesMin*tableSize))
 }
 
 // Merge returns how many bytes a merge should read at most, if the compactor has a
 // choice, and how many it may write. So a flush beside it finds room. After a merge that
 // failed, the next must write less.
 func (r *Reserve) Merge() (input, output int64) {
-	input = min(max(r.free.Load()/2, TablesMin*r.o.TableSize), MergeMax)
+	input = min(max(r.free.Load()/2, tablesMin*r.o.TableSize), MergeMax)
 	output = r.copyMax()
 	if short := r.shortMerge.Load(); short != nil {
 		output = min(output, short.bytes/4*3)

@@ -95,7 +95,7 @@ func (r *Reserve) WriteFailed(err error) {
 func (r *Reserve) FlushFailed(err error) {
 	if errors.Is(err, vfs.ErrNoSpace) {
 		r.Look()
-		r.shortFlush.Store(max(r.free.Load(), BlockSize))
+		r.shortFlush.Store(max(r.free.Load(), blockSize))
 	}
 }
 

@@ -31,8 +31,8 @@ const (
 	fullFor = 10 * time.Second
 	// freeMax is a number of bytes that is greater than any disk.
 	freeMax = 1 << 60
-	// BlockSize is the unit in which files take space, in bytes.
-	BlockSize = 4 << 10
+	// blockSize is the unit in which files take space, in bytes.
+	blockSize = 4 << 10
 )
 
 // Options are what a Reserve is made of.

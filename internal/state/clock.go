@@ -46,7 +46,7 @@ const (
 
 // now returns the time.
 func (c *clock) now(source base.Clock) uint64 {
-	ms := uint64(max(source.Now().UnixMilli(), 0))
+	ms := base.NowMs(source)
 	for {
 		high := c.high.Load()
 		if ms <= high { // as it is once the clock is stopped

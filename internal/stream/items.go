@@ -77,17 +77,16 @@ type Items[E Entry, T Shape] struct {
 	KeysOnly bool
 	// Open returns a cursor over the keys from lo to hi; nil is no bound.
 	Open func(lo, hi []byte) Cursor[E]
-	// Get returns the entry of a key whose newest version is partial, or NotFound. Expired
-	// reports whether a time of expiry has come.
-	Get      func(key []byte) (E, error)
-	NotFound error
-	Expired  func(at uint64, own bool) bool
+	// Get returns the entry of a key whose newest version is partial, or base.ErrNotFound.
+	// Expired reports whether a time of expiry has come.
+	Get     func(key []byte) (E, error)
+	Expired func(at uint64, own bool) bool
 }
 
 // Run reads the items, and calls send with batches of them. A batch is valid until send
 // returns.
 func (s Items[E, T]) Run(ctx context.Context, send func([]T) error) error {
-	lower, upper := s.bounds()
+	lower, upper := base.WithPrefix(s.Lower, s.Upper, s.Prefix, nil)
 	it := s.Open(lower, upper)
 	if err := it.Err(); err != nil { // the keyspace was dropped, or is not of this database
 		return err
@@ -177,7 +176,7 @@ func (s *Items[E, T]) scan(r Range, b *batcher[T]) error {
 // reports false if the key has no value.
 func (s *Items[E, T]) folded(key []byte) (i Item, ok bool, err error) {
 	e, err := s.Get(key)
-	if err == s.NotFound { // not errors.Is: a merge function may have failed with it
+	if err == base.ErrNotFound { // not errors.Is: a merge function may have failed with it
 		return i, false, nil
 	}
 	if err != nil {
@@ -188,28 +187,6 @@ func (s *Items[E, T]) folded(key []byte) (i Item, ok bool, err error) {
 		i.Value, err = e.Value()
 	}
 	return i, true, err
-}
-
-// bounds combines the bounds and the prefix.
-func (s *Items[E, T]) bounds() (lower, upper []byte) {
-	lower, upper = s.Lower, s.Upper
-	if len(s.Prefix) == 0 {
-		return lower, upper
-	}
-	if bytes.Compare(s.Prefix, lower) > 0 {
-		lower = s.Prefix
-	}
-	end := bytes.Clone(s.Prefix)
-	for len(end) > 0 && end[len(end)-1] == 0xff {
-		end = end[:len(end)-1]
-	}
-	if len(end) == 0 {
-		return lower, upper
-	}
-	if end[len(end)-1]++; upper == nil || bytes.Compare(end, upper) < 0 {
-		upper = end
-	}
-	return lower, upper
 }
 
 // stored returns the stored form of a bound. A nil bound is that of the keyspace.
@@ -291,29 +268,27 @@ func (s *Items[E, T]) read(r Range, b *batcher[T]) error {
 			cover.until = base.FirstKey
 		}
 	}
+	covers := s.Deletions && !cover.cursor.Empty()
+	newestOnly := s.Deletions && !s.AllVersions && !s.Timed
 	end := s.stored(r.Hi, true)
 	it := s.Open(r.Lo, r.Hi)
-	last, seen := []byte(nil), false
+	var last []byte // no key is empty
 	for it.Next() {
 		e := it.Item()
 		key := e.Key()
-		if s.Deletions && !cover.cursor.Empty() {
-			from := s.stored(key, false)
-			if s.Timed { // tables end between versions, and cut the deletions there
-				from = s.Space.Append(nil, stamp.AppendAfter(nil, key))
-			}
-			if err := s.passDeletions(&cover, from, end, b); err != nil {
+		if covers {
+			if err := s.passBefore(key, &cover, end, b); err != nil {
 				return err
 			}
 			if e.Version() < uint64(cover.seq) {
 				continue
 			}
 		}
-		if s.Deletions && !s.AllVersions && !s.Timed {
-			if seen && bytes.Equal(key, last) {
+		if newestOnly {
+			if bytes.Equal(key, last) {
 				continue
 			}
-			last, seen = append(last[:0], key...), true
+			last = append(last[:0], key...)
 		}
 		if e.Version() <= s.Since || s.Choose != nil && !s.Choose(key) {
 			continue
@@ -331,7 +306,7 @@ func (s *Items[E, T]) read(r Range, b *batcher[T]) error {
 	if err := it.Close(); err != nil {
 		return err
 	}
-	if s.Deletions && !cover.cursor.Empty() {
+	if covers {
 		return s.passDeletions(&cover, end, end, b)
 	}
 	return nil
@@ -342,6 +317,15 @@ type covering struct {
 	cursor *rangedel.Cursor
 	seq    base.SeqNum // of the tombstone up to until, or 0
 	until  []byte      // a stored key
+}
+
+// passBefore is passDeletions up to the user's key.
+func (s *Items[E, T]) passBefore(key []byte, cover *covering, end []byte, b *batcher[T]) error {
+	from := s.stored(key, false)
+	if s.Timed { // tables end between versions, and cut the deletions there
+		from = s.Space.Append(nil, stamp.AppendAfter(nil, key))
+	}
+	return s.passDeletions(cover, from, end, b)
 }
 
 // passDeletions adds the deleted ranges up to the stored key to b, as far as they begin

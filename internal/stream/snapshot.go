@@ -13,7 +13,6 @@ import (
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/tree"
-	"github.com/stoatdb/stoat/internal/values"
 )
 
 // A Range is the stored keys from Lo, inclusive, to Hi, exclusive. nil is no bound.
@@ -181,29 +180,14 @@ func (c *Scan) Value() ([]byte, error) {
 			return v, nil
 		}
 	}
-	p, err := values.DecodePointer(e.Value)
-	if err != nil {
-		return nil, err
-	}
-	r, err := c.view.Values(p.File)
-	if err != nil {
-		return nil, err
-	}
-	return r.Get(p, e.Key, e.Seq, &c.arena)
+	return c.view.Value(e.Value, e.Key, e.Seq, &c.arena)
 }
 
 // loadAhead finds the values of the rest of a round together. If they were not read before,
 // it first reads those of the range.
 func (c *Scan) loadAhead(round uint64, at, n int) {
 	c.aheadRound, c.aheadFrom = round, at
-	c.ahead.Begin()
-	for i := at; i < n; i++ {
-		if e := c.all.InRound(i); e.Meta.Kind == base.KindPointer {
-			c.ahead.Add(e.Value, e.Key, e.Seq)
-		} else {
-			c.ahead.Add(nil, nil, 0)
-		}
-	}
+	c.ahead.AddRound(&c.all, at, n)
 	if c.ahead.Load(0) == 0 || !c.sparse && bytes.Compare(c.Entry.Key, c.fetched) < 0 {
 		return
 	}

@@ -161,7 +161,7 @@ func (d *Damaged) findFooter(size int64) (err error) {
 		return nil
 	}
 	var f footer
-	if fixBit(tail, func() bool {
+	if base.FixBit(tail, func() bool {
 		var e error
 		f, e = decodeFooter(tail, size)
 		return e == nil
@@ -183,37 +183,15 @@ func (d *Damaged) findFooter(size int64) (err error) {
 	return err
 }
 
-const (
-	// fixBudget is how many bytes a search for one wrong bit of a section hashes at most.
-	// The search takes less than a tenth of a second.
-	fixBudget = 128 << 20
-	// flagsBudget is the same for the directory, of which only few bits can be wrong.
-	flagsBudget = 16 << 30
-)
-
-// fixBit flips each bit of b until verify accepts it. Otherwise it leaves b unchanged.
-func fixBit(b []byte, verify func() bool) bool {
-	if int64(len(b))*int64(len(b))*8 > fixBudget {
-		return false
-	}
-	for i := range b {
-		for bit := range 8 {
-			b[i] ^= 1 << bit
-			if verify() {
-				return true
-			}
-			b[i] ^= 1 << bit
-		}
-	}
-	return false
-}
+// flagsBudget is how many bytes a search for wrong bits of the directory hashes at most.
+const flagsBudget = 16 << 30
 
 // openSections reads the sections behind the hash index.
 func (d *Damaged) openSections() error {
 	all := d.read(d.sumsOff(), d.footerOff()-d.sumsOff())
 	part := func(from, to int64) []byte { return all[from-d.sumsOff() : to-d.sumsOff()] }
 	sound := func(b []byte, at int64, sum uint64) bool {
-		return d.sumOf(b, at) == sum || fixBit(b, func() bool { return d.sumOf(b, at) == sum })
+		return d.sumOf(b, at) == sum || base.FixBit(b, func() bool { return d.sumOf(b, at) == sum })
 	}
 	bad := func(what string) error { return fmt.Errorf("%w: %s of %s", base.ErrCorrupt, what, d.name) }
 	d.sums = part(d.sumsOff(), d.fencesOff())

@@ -2,11 +2,11 @@ package transaction
 
 import (
 	"bytes"
+	"slices"
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/fault"
-	"github.com/stoatdb/stoat/internal/gaps"
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/lock"
@@ -178,28 +178,9 @@ func (c *core) Expired(at uint64, own bool) bool { return c.tx.Expired(at, own) 
 // setBounds combines the bounds and the prefix of the options into one pair of
 // bounds, in memory of its own.
 func (c *core) setBounds(o *IterOptions) {
-	lower, upper := o.Lower, o.Upper
-	if len(o.Prefix) > 0 {
-		if bytes.Compare(o.Prefix, lower) > 0 {
-			lower = o.Prefix
-		}
-		c.prefixEnd = append(c.prefixEnd[:0], o.Prefix...)
-		if end := prefixEnd(c.prefixEnd); end != nil && (upper == nil || bytes.Compare(end, upper) < 0) {
-			upper = end
-		}
-	}
+	c.prefixEnd = slices.Grow(c.prefixEnd[:0], len(o.Prefix))
+	lower, upper := base.WithPrefix(o.Lower, o.Upper, o.Prefix, c.prefixEnd)
 	c.bounds.set(c.tx.Space(), lower, upper)
-}
-
-// prefixEnd turns a prefix, in place, into the first key after all keys that start
-// with it. It returns nil if there is no such key.
-func prefixEnd(prefix []byte) []byte {
-	for i := len(prefix) - 1; i >= 0; i-- {
-		if prefix[i]++; prefix[i] != 0 {
-			return prefix[:i+1]
-		}
-	}
-	return nil
 }
 
 // cover collects the range tombstones that hide keys from the iterator. Without
@@ -224,53 +205,6 @@ func (c *core) cover() error {
 	}
 	c.setGaps()
 	return nil
-}
-
-// setGaps lets the iterator use and add gaps if it shows all that lives at its version.
-// Beside that, it may show only the transaction's own single keys.
-func (c *core) setGaps() {
-	c.snapshot.Gaps = nil
-	w := c.tx.s.writes
-	if c.tx.s.engine.NoGaps || c.snapshot.AllVersions || c.snapshot.Since > 0 || w != nil && w.Pending.HasDeletions() {
-		return
-	}
-	c.gaps = gapReader{index: &c.tx.s.engine.gaps, tx: c.tx, at: c.snapshot.At, timed: &c.timed}
-	c.snapshot.Gaps = &c.gaps
-}
-
-// A gapReader connects an iterator with the gaps of the database. It implements
-// iter.Gaps.
-type gapReader struct {
-	index *gaps.Index
-	tx    Txn
-	at    base.SeqNum
-	timed *timedReads // of the iterator
-}
-
-// Find implements iter.Gaps.
-func (r *gapReader) Find(key []byte) (*gaps.Gap, *gaps.Step) {
-	if r.index.Len() == 0 {
-		return nil, nil
-	}
-	g, s := r.index.Find(key, gaps.Reader{At: r.at, Clock: r})
-	if s != nil && s.Time != 0 {
-		r.tx.Expired(s.Time, false) // makes the time durable if the reader that added it could not
-	}
-	return g, s
-}
-
-// NowMs implements the clock of gaps.Reader.
-func (r *gapReader) NowMs() uint64 { return r.tx.NowMs() }
-
-// Add implements iter.Gaps. Once a keyspace has a discard point, compactions drop versions
-// that older views still show. So what the iterator passed may be a gap for it alone.
-func (r *gapReader) Add(s gaps.Step, on *gaps.Gap) {
-	if g := r.timed.gate; g != nil && g.Floor() > 0 {
-		return
-	}
-	if s.Time == 0 || s.Time <= r.tx.NowMs() {
-		r.index.Add(s, r.at, on)
-	}
 }
 
 // setAges tells the newest sequence number of each input. The iterator skips an

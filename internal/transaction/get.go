@@ -13,6 +13,8 @@ import (
 )
 
 // Get is stoat.Txn.Get.
+//
+// Get, GetItem and Has repeat these lines: a function for them would return through memory.
 func (tx Txn) Get(key []byte) ([]byte, error) {
 	if !tx.plain(key) {
 		var buf keyBuffer
@@ -36,20 +38,7 @@ func (tx Txn) Get(key []byte) ([]byte, error) {
 
 // GetCopy is stoat.Txn.GetCopy.
 func (tx Txn) GetCopy(key, dst []byte) ([]byte, error) {
-	if !tx.plain(key) {
-		var buf keyBuffer
-		var err error
-		if key, err = tx.storedKey(buf[:0], key); err != nil {
-			return dst, err
-		}
-	}
-	v, m, seq, err := tx.lookup(key, nil)
-	if err == errPartial {
-		v, m, seq, err = tx.fold(key, tx.s.seq, found{v, m, seq}, foldValues)
-	}
-	if err == nil && m.Kind == base.KindPointer {
-		v, err = tx.fetch(v, key, seq)
-	}
+	v, err := tx.Get(key)
 	if err != nil {
 		return dst, err
 	}

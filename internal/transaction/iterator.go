@@ -181,49 +181,28 @@ func (it Iterator) move(key []byte, turned, anew bool) (ok bool) {
 }
 
 // Next is stoat.Iterator.Next.
-func (it Iterator) Next() bool {
-	if !it.steady() && !it.allowed() {
-		return false
-	}
-	c := it.c
-	if c.turned || !c.reading {
-		return it.begin(false)
-	}
-	if c.visible.Left() == 0 {
-		return it.nextRound()
-	}
-	c.visible.Step()
-	if c.escapes || invariant.Enabled {
-		c.showKey()
-	}
-	return true
-}
+func (it Iterator) Next() bool { return it.step(false) }
 
 // Prev is stoat.Iterator.Prev.
-func (it Iterator) Prev() bool {
-	if !it.steady() && !it.allowed() {
-		return false
-	}
-	c := it.c
-	if !c.turned || !c.reading {
-		return it.begin(true)
-	}
-	if c.visible.Left() == 0 {
-		return it.nextRound()
-	}
-	c.visible.Step()
-	if c.escapes || invariant.Enabled {
-		c.showKey()
-	}
-	return true
-}
+func (it Iterator) Prev() bool { return it.step(true) }
 
 // step is Prev if turned, and Next otherwise.
 func (it Iterator) step(turned bool) bool {
-	if turned {
-		return it.Prev()
+	if !it.steady() && !it.allowed() {
+		return false
 	}
-	return it.Next()
+	c := it.c
+	if c.turned != turned || !c.reading {
+		return it.begin(turned)
+	}
+	if c.visible.Left() == 0 {
+		return it.nextRound()
+	}
+	c.visible.Step()
+	if c.escapes || invariant.Enabled {
+		c.showKey()
+	}
+	return true
 }
 
 // begin is step without a position, or when the direction changes.
@@ -329,14 +308,7 @@ func (it Iterator) loadAhead(c *core, round uint64, at, n int) bool {
 		return false
 	}
 	c.aheadRound, c.aheadFrom = round, at
-	c.ahead.Begin()
-	for i := at; i < n; i++ {
-		if e := c.visible.InRound(i); e.Meta.Kind == base.KindPointer {
-			c.ahead.Add(e.Value, e.Key, e.Seq)
-		} else {
-			c.ahead.Add(nil, nil, 0)
-		}
-	}
+	c.ahead.AddRound(&c.visible, at, n)
 	c.ahead.LoadScan(c.prefetch)
 	return true
 }

@@ -201,7 +201,7 @@ func (k *Keyspace) Range(lo, hi []byte) (lower, upper []byte) {
 
 // PrefixRange is Range for the keys that start with prefix.
 func (k *Keyspace) PrefixRange(prefix []byte) (lower, upper []byte) {
-	return k.Range(bytes.Clone(prefix), prefixEnd(bytes.Clone(prefix)))
+	return k.Range(bytes.Clone(prefix), base.PrefixEnd(bytes.Clone(prefix)))
 }
 
 // CheckPrefix returns ErrKeyTooLarge for a prefix that is longer than any key. A nil k is

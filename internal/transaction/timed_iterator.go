@@ -59,15 +59,7 @@ func (t TimedTxn) Iterator(o IterOptions) TimedIterator {
 		c.err = base.Invalid("IterOptions.Since at a timestamp needs AllVersions")
 		return it
 	}
-	lower, upper := o.Lower, o.Upper
-	if len(o.Prefix) > 0 {
-		if bytes.Compare(o.Prefix, lower) > 0 {
-			lower = o.Prefix
-		}
-		if end := prefixEnd(bytes.Clone(o.Prefix)); end != nil && (upper == nil || bytes.Compare(end, upper) < 0) {
-			upper = end
-		}
-	}
+	lower, upper := base.WithPrefix(o.Lower, o.Upper, o.Prefix, nil)
 	o.Lower, o.Upper, o.Prefix, o.AllVersions = encodeBound(lower), encodeBound(upper), nil, false
 	c.versions = t.tx.Iterator(o)
 	if c.versions.Err() == nil {

@@ -262,6 +262,6 @@ func (tx Txn) noteRead(err error) error {
 	return err
 }
 
-// Snapshot returns the view that the transaction reads, and its version. They are valid
-// until the transaction ends.
-func (tx Txn) Snapshot() (view *state.View, at base.SeqNum) { return tx.s.view, tx.s.seq }
+// Reads returns the view and the version that the transaction reads. They are valid until
+// the transaction ends.
+func (tx Txn) Reads() (view *state.View, at base.SeqNum) { return tx.s.view, tx.s.seq }

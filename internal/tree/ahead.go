@@ -46,12 +46,9 @@ func (v *View) GetPrepared(a *table.Ahead, p Prepared, key []byte, at base.SeqNu
 }
 
 // Ahead reads the values of several entries of base.KindPointer together; see
-// values.Ahead. It remembers the last value file, because neighbouring entries
-// often share one. The zero value is ready for Init.
+// values.Ahead. The zero value is ready for Init.
 type Ahead struct {
-	view   *View
-	num    base.FileNum
-	reader *values.Reader // of file num; nil when there is none yet
+	files  lastFile
 	values values.Ahead
 }
 
@@ -59,11 +56,11 @@ type Ahead struct {
 var _ [values.AheadSize - iter.RoundMax]struct{}
 
 // Init makes it read from the value files of v.
-func (a *Ahead) Init(v *View) { a.view, a.reader = v, nil }
+func (a *Ahead) Init(v *View) { a.files = lastFile{view: v} }
 
 // Clear releases the view.
 func (a *Ahead) Clear() {
-	a.view, a.reader = nil, nil
+	a.files = lastFile{}
 	a.values.Clear()
 }
 
@@ -74,24 +71,24 @@ func (a *Ahead) Begin() { a.values.Begin() }
 // base.KindPointer. The key must not change until Get has returned the value. View.Value
 // reports an invalid pointer.
 func (a *Ahead) Add(pointer, key []byte, seq base.SeqNum) {
-	if pointer == nil {
-		a.values.Add(nil, nil, nil, 0)
-		return
+	var r *values.Reader
+	var p values.Pointer
+	if pointer != nil {
+		r, p = a.files.find(pointer)
 	}
-	p, err := values.DecodePointer(pointer)
-	if err != nil {
-		a.values.Add(nil, nil, nil, 0)
-		return
-	}
-	if a.reader == nil || p.File != a.num {
-		r, err := a.view.Values(p.File)
-		if err != nil {
-			a.values.Add(nil, nil, nil, 0)
-			return
+	a.values.Add(r, &p, key, seq)
+}
+
+// AddRound begins anew, and adds the entries of the round of v from number from up to n.
+func (a *Ahead) AddRound(v *iter.Visible, from, n int) {
+	a.Begin()
+	for i := from; i < n; i++ {
+		if e := v.InRound(i); e.Meta.Kind == base.KindPointer {
+			a.Add(e.Value, e.Key, e.Seq)
+		} else {
+			a.Add(nil, nil, 0)
 		}
-		a.reader, a.num = r, p.File
 	}
-	a.values.Add(a.reader, &p, key, seq)
 }
 
 // Load finds the added values; see values.Ahead.Load.

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/values"
 )
@@ -13,6 +14,19 @@ import (
 type valueFile struct {
 	*manifest.ValueFile
 	*valueHandle
+}
+
+// Value returns the value of an entry of base.KindPointer; see values.Reader.Get.
+func (v *View) Value(pointer, key []byte, seq base.SeqNum, arena *codec.Arena) ([]byte, error) {
+	p, err := values.DecodePointer(pointer)
+	if err != nil {
+		return nil, err
+	}
+	r, err := v.Values(p.File)
+	if err != nil {
+		return nil, err
+	}
+	return r.Get(p, key, seq, arena)
 }
 
 // Values returns the reader of the value file with the given identity.
@@ -47,4 +61,29 @@ func (v *View) valueFile(num base.FileNum) int {
 		from++
 	}
 	return from
+}
+
+// A lastFile finds the readers of value files. It remembers the last one, because
+// neighbouring entries often share a file.
+type lastFile struct {
+	view   *View
+	num    base.FileNum
+	reader *values.Reader // of file num; nil when there is none yet
+}
+
+// find returns the reader that a pointer leads to, and the decoded pointer. It returns nil
+// for a bad pointer and for a file that cannot be opened: the caller's own read reports why.
+func (l *lastFile) find(pointer []byte) (*values.Reader, values.Pointer) {
+	p, err := values.DecodePointer(pointer)
+	if err != nil {
+		return nil, p
+	}
+	if l.reader == nil || p.File != l.num {
+		r, err := l.view.Values(p.File)
+		if err != nil {
+			return nil, p
+		}
+		l.reader, l.num = r, p.File
+	}
+	return l.reader, p
 }

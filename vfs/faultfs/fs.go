@@ -3,36 +3,113 @@ package faultfs
 import (
 	"io"
 	"math/rand/v2"
+	"sync"
 
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// remember records the category of a path.
-func (f *FS) remember(name string, cat vfs.Category) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if cat != vfs.CatNone {
-		f.mu.cats[name] = cat
+// FS passes calls to another file system, unless its rules make them fail.
+// Its methods may be called from several goroutines at the same time.
+type FS struct {
+	inner vfs.FS
+	mu    struct {
+		sync.Mutex
+		calls    int64
+		rules    []*Fault
+		observer func(vfs.Op)
+		cats     map[string]vfs.Category // by path
+		last     vfs.Op                  // the last failed call
+		failed   int64
 	}
 }
 
-// forget deletes the category of a path.
-func (f *FS) forget(name string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.mu.cats, name)
+// New returns an FS without rules that passes calls to inner.
+func New(inner vfs.FS) *FS {
+	f := &FS{inner: inner}
+	f.mu.cats = map[string]vfs.Category{}
+	return f
 }
 
-// rename copies the category of a path to a new name.
-func (f *FS) rename(oldName, newName string, keepOld bool) {
+// Clear removes all rules.
+func (f *FS) Clear() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if cat, ok := f.mu.cats[oldName]; ok {
-		f.mu.cats[newName] = cat
+	f.mu.rules = nil
+}
+
+// Calls returns the number of calls, including failed ones. All methods of vfs.FS,
+// vfs.File and vfs.Mapping count except Abs, Join, Base, Dir, Name and Bytes.
+func (f *FS) Calls() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.calls
+}
+
+// Failed returns the number of calls that rules made fail, and the last of them.
+func (f *FS) Failed() (int64, vfs.Op) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.mu.failed, f.mu.last
+}
+
+// Observe makes fn run before each call, in the goroutine of the call and outside all
+// locks. A nil fn ends this.
+func (f *FS) Observe(fn func(vfs.Op)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.observer = fn
+}
+
+// announce sets the category of op, if it has none, to that of its path. It then calls
+// the observer.
+func (f *FS) announce(op vfs.Op) vfs.Op {
+	f.mu.Lock()
+	if op.Category == vfs.CatNone {
+		op.Category = f.mu.cats[op.Path]
 	}
-	if !keepOld {
-		delete(f.mu.cats, oldName)
+	observer := f.mu.observer
+	f.mu.Unlock()
+	if observer != nil {
+		observer(op)
 	}
+	return op
+}
+
+// call counts a call and returns the rule that makes it fail, or nil.
+func (f *FS) call(op vfs.Op) *Rule {
+	op = f.announce(op)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.calls++
+	var failing *Rule
+	for _, t := range f.mu.rules {
+		if !t.rule.matches(op) {
+			continue
+		}
+		t.matched++
+		due := t.matched == t.rule.Nth || t.rule.Forever && t.matched > t.rule.Nth
+		if due && failing == nil {
+			t.fired++
+			failing = &t.rule
+		}
+	}
+	if failing != nil {
+		f.mu.failed++
+		f.mu.last = op
+	}
+	return failing
+}
+
+// run makes a call that returns only an error.
+func (f *FS) run(op vfs.Op, inner func() error) error {
+	rule := f.call(op)
+	if rule == nil {
+		return inner()
+	}
+	if rule.Done {
+		_ = inner() // the call returns the error of the rule
+	}
+	return rule.fail(op.Kind, op.Path)
 }
 
 // Abs returns a path that does not depend on the working directory.
@@ -215,4 +292,32 @@ func (f *FS) Free(dir string) (free uint64, err error) {
 		return 0, err
 	}
 	return free, nil
+}
+
+// remember records the category of a path.
+func (f *FS) remember(name string, cat vfs.Category) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if cat != vfs.CatNone {
+		f.mu.cats[name] = cat
+	}
+}
+
+// forget deletes the category of a path.
+func (f *FS) forget(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.mu.cats, name)
+}
+
+// rename copies the category of a path to a new name.
+func (f *FS) rename(oldName, newName string, keepOld bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if cat, ok := f.mu.cats[oldName]; ok {
+		f.mu.cats[newName] = cat
+	}
+	if !keepOld {
+		delete(f.mu.cats, oldName)
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"path"
 	"strings"
-	"sync"
 
 	"github.com/stoatdb/stoat/vfs"
 )
@@ -50,28 +49,6 @@ type Rule struct {
 	Seed uint64
 }
 
-// FS passes calls to another file system, unless its rules make them fail.
-// Its methods may be called from several goroutines at the same time.
-type FS struct {
-	inner vfs.FS
-	mu    struct {
-		sync.Mutex
-		calls    int64
-		rules    []*Fault
-		observer func(vfs.Op)
-		cats     map[string]vfs.Category // by path
-		last     vfs.Op                  // the last failed call
-		failed   int64
-	}
-}
-
-// New returns an FS without rules that passes calls to inner.
-func New(inner vfs.FS) *FS {
-	f := &FS{inner: inner}
-	f.mu.cats = map[string]vfs.Category{}
-	return f
-}
-
 // A Fault is an active rule.
 type Fault struct {
 	owner   *FS
@@ -99,76 +76,6 @@ func (t *Fault) Fired() int64 {
 	t.owner.mu.Lock()
 	defer t.owner.mu.Unlock()
 	return t.fired
-}
-
-// Clear removes all rules.
-func (f *FS) Clear() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.mu.rules = nil
-}
-
-// Calls returns the number of calls, including failed ones. All methods of vfs.FS,
-// vfs.File and vfs.Mapping count except Abs, Join, Base, Dir, Name and Bytes.
-func (f *FS) Calls() int64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.mu.calls
-}
-
-// Failed returns the number of calls that rules made fail, and the last of them.
-func (f *FS) Failed() (int64, vfs.Op) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.mu.failed, f.mu.last
-}
-
-// Observe makes fn run before each call, in the goroutine of the call and outside all
-// locks. A nil fn ends this.
-func (f *FS) Observe(fn func(vfs.Op)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.mu.observer = fn
-}
-
-// announce sets the category of op, if it has none, to that of its path. It then calls
-// the observer.
-func (f *FS) announce(op vfs.Op) vfs.Op {
-	f.mu.Lock()
-	if op.Category == vfs.CatNone {
-		op.Category = f.mu.cats[op.Path]
-	}
-	observer := f.mu.observer
-	f.mu.Unlock()
-	if observer != nil {
-		observer(op)
-	}
-	return op
-}
-
-// call counts a call and returns the rule that makes it fail, or nil.
-func (f *FS) call(op vfs.Op) *Rule {
-	op = f.announce(op)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.mu.calls++
-	var failing *Rule
-	for _, t := range f.mu.rules {
-		if !t.rule.matches(op) {
-			continue
-		}
-		t.matched++
-		due := t.matched == t.rule.Nth || t.rule.Forever && t.matched > t.rule.Nth
-		if due && failing == nil {
-			t.fired++
-			failing = &t.rule
-		}
-	}
-	if failing != nil {
-		f.mu.failed++
-		f.mu.last = op
-	}
-	return failing
 }
 
 func (r *Rule) matches(op vfs.Op) bool {
@@ -205,18 +112,6 @@ type injectedError struct{ cause error }
 func (e *injectedError) Error() string { return e.cause.Error() }
 
 func (e *injectedError) Unwrap() []error { return []error{e.cause, ErrInjected} }
-
-// run makes a call that returns only an error.
-func (f *FS) run(op vfs.Op, inner func() error) error {
-	rule := f.call(op)
-	if rule == nil {
-		return inner()
-	}
-	if rule.Done {
-		_ = inner() // the call returns the error of the rule
-	}
-	return rule.fail(op.Kind, op.Path)
-}
 
 // generator returns the random numbers of a rule.
 func (r *Rule) generator() *rand.Rand { return rand.New(rand.NewPCG(r.Seed, uint64(r.Nth))) }

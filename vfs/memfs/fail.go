@@ -44,8 +44,8 @@ func (ino *inode) dropJournal() {
 func (m *FS) FailSyncDir(name string, fate vfs.SyncFate, rng *rand.Rand) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ino, err := m.findLocked(name)
-	if err != nil || ino.dir == nil {
+	ino, err := m.findDirLocked(name)
+	if err != nil {
 		return // there is nothing to sync
 	}
 	switch fate {

@@ -126,10 +126,10 @@ func (f *file) Preallocate(off, n int64) (reserved bool, err error) {
 	return false, nil
 }
 
-// SyncRange does nothing. Crash covers data that reached the device early in any case.
 // WillWrite does nothing: writes need no system call.
 func (f *file) WillWrite(int64, int64) {}
 
+// SyncRange does nothing. Crash covers data that reached the device early in any case.
 func (f *file) SyncRange(off, n int64) error { return f.check(vfs.OpSyncRange, off, max(0, n)) }
 
 // WaitRange does nothing because SyncRange starts nothing.

@@ -117,9 +117,9 @@ func (m *FS) Base(name string) string { return path.Base(name) }
 // Dir returns all but the last element of a path.
 func (m *FS) Dir(name string) string { return path.Dir(name) }
 
-// SetHook makes the disk call f before each operation for which vfs.OpKind.Mutates is
-// true. f runs in the goroutine of the operation and outside all locks, so that it may
-// call Clone or Crash. A nil f removes the hook. Clones have no hook.
+// SetHook makes the disk call f before each lock, and before each operation for which
+// vfs.OpKind.Mutates is true. f runs in the goroutine of the operation and outside all
+// locks, so that it may call Clone or Crash. A nil f removes the hook. Clones have no hook.
 func (m *FS) SetHook(f func(vfs.Op)) {
 	if f == nil {
 		m.hook.Store(nil)
@@ -287,10 +287,7 @@ func (m *FS) openLocked(ino *inode, name string, cat vfs.Category, writes bool) 
 func (m *FS) List(dir string) ([]string, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	ino, err := m.findLocked(dir)
-	if err == nil && ino.dir == nil {
-		err = errNotDir
-	}
+	ino, err := m.findDirLocked(dir)
 	if err != nil {
 		return nil, vfs.WrapError(vfs.OpList, dir, err)
 	}

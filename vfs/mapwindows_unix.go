@@ -7,14 +7,14 @@ import (
 	"sync/atomic"
 )
 
-// windowSize is the size in bytes of a window. Populate maps a whole window at once if
+// mapWindowSize is the size in bytes of a window. Populate maps a whole window at once if
 // the page cache holds all of it, as it does for recently written data. The first reads
 // of such data then cost one system call per window instead of one per value. If the
 // page cache does not hold the window, Populate reads only the requested range.
-const windowSize = 128 << 10
+const mapWindowSize = 128 << 10
 
-// windows has the state of each window of a mapping. Zero is an unknown state.
-type windows []atomic.Uint32
+// mapWindows has the state of each window of a mapping. Zero is an unknown state.
+type mapWindows []atomic.Uint32
 
 // The states of a window.
 const (
@@ -22,11 +22,13 @@ const (
 	windowMapped            // all of it is mapped into memory
 )
 
-func newWindows(size int64) windows { return make(windows, (size+windowSize-1)/windowSize) }
+func newMapWindows(size int64) mapWindows {
+	return make(mapWindows, (size+mapWindowSize-1)/mapWindowSize)
+}
 
 // mapped reports whether all windows of [off, off+n) are mapped.
-func (w windows) mapped(off, n int64) bool {
-	for i := off / windowSize; i*windowSize < off+n; i++ {
+func (w mapWindows) mapped(off, n int64) bool {
+	for i := off / mapWindowSize; i*mapWindowSize < off+n; i++ {
 		if w[i].Load() != windowMapped {
 			return false
 		}
@@ -35,15 +37,15 @@ func (w windows) mapped(off, n int64) bool {
 }
 
 // note records that [off, off+n) is mapped. Only whole windows count.
-func (w windows) note(off, n int64) {
-	for i := (off + windowSize - 1) / windowSize; (i+1)*windowSize <= off+n; i++ {
+func (w mapWindows) note(off, n int64) {
+	for i := (off + mapWindowSize - 1) / mapWindowSize; (i+1)*mapWindowSize <= off+n; i++ {
 		w[i].Store(windowMapped)
 	}
 }
 
 // forget records that memory of [off, off+n) was returned to the system.
-func (w windows) forget(off, n int64) {
-	for i := off / windowSize; i*windowSize < off+n; i++ {
+func (w mapWindows) forget(off, n int64) {
+	for i := off / mapWindowSize; i*mapWindowSize < off+n; i++ {
 		w[i].Store(0)
 	}
 }
@@ -56,7 +58,7 @@ const aheadWindows = 8
 // first window that the cache does not hold. It returns the number of bytes that it
 // mapped, and whether all windows are mapped.
 func (m *osMapping) around(off, n int64) (brought int64, all bool) {
-	for i := off / windowSize; i*windowSize < off+n; i++ {
+	for i := off / mapWindowSize; i*mapWindowSize < off+n; i++ {
 		switch m.windows[i].Load() {
 		case windowMapped:
 			continue
@@ -72,7 +74,7 @@ func (m *osMapping) around(off, n int64) (brought int64, all bool) {
 			m.windows[i].Store(windowCold)
 			return brought, false
 		}
-		fault(b)
+		touchPages(b)
 		m.windows[i].Store(windowMapped)
 		brought += int64(len(b))
 	}
@@ -81,7 +83,7 @@ func (m *osMapping) around(off, n int64) (brought int64, all bool) {
 
 // window returns the bytes of count windows from number i on.
 func (m *osMapping) window(i, count int64) []byte {
-	return m.data[i*windowSize : min((i+count)*windowSize, int64(len(m.data)))]
+	return m.data[i*mapWindowSize : min((i+count)*mapWindowSize, int64(len(m.data)))]
 }
 
 // mapAhead maps the windows from number i on that a scan will need, if the page cache
@@ -95,10 +97,10 @@ func (m *osMapping) mapAhead(i int64) int64 {
 		n++
 	}
 	b := m.window(i, n)
-	if n < 2 || !cachedFile(m.file.name, i*windowSize, int64(len(b))) {
+	if n < 2 || !cachedFile(m.file.name, i*mapWindowSize, int64(len(b))) {
 		return 0
 	}
-	fault(b)
+	touchPages(b)
 	for k := range n {
 		m.windows[i+k].Store(windowMapped)
 	}
@@ -109,8 +111,8 @@ func (m *osMapping) mapAhead(i int64) int64 {
 // cache holds them. A page fault costs a tenth of a system call that maps as much.
 const faultAround = 64 << 10
 
-// fault maps b, which begins at a window and which the page cache holds.
-func fault(b []byte) {
+// touchPages maps b, which begins at a window and which the page cache holds.
+func touchPages(b []byte) {
 	sum := byte(0)
 	for i := 0; i < len(b); i += faultAround {
 		sum += b[i]

@@ -24,3 +24,28 @@ func SyncTail(o Options, r Recovered) error {
 	}
 	return nil
 }
+
+// SyncAll makes durable what the files of the log in a directory have now, while another
+// process may write, create and free them. A file that is gone was freed: the tables of a
+// durable manifest have its transactions.
+func SyncAll(o Options) error {
+	files, err := o.listFiles()
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if err := o.syncFile(file); err != nil && !errors.Is(err, vfs.ErrNotExist) {
+			return o.inFile(err, "sync", file)
+		}
+	}
+	return nil
+}
+
+func (o *Options) syncFile(file uint64) error {
+	f, err := o.FS.Open(o.path(file), vfs.CatLog)
+	if err != nil {
+		return err
+	}
+	defer closeQuietly(f)
+	return f.SyncData()
+}
