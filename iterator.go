@@ -89,9 +89,9 @@ func (it Iterator) Value() []byte { return it.it.Value() }
 // iterator is not at an entry.
 func (it Iterator) Item() Item { return Item{it.it.Item()} }
 
-// Err returns the error that ended the iteration, if there is one. The caller
-// checks it when Valid reports false. Without such an error, Err returns ErrTxnDone
-// once the iterator is closed.
+// Err returns the error that ended the iteration, if there is one. The caller checks it
+// when Valid reports false. Once the iterator is closed, Err returns ErrTxnDone; Close
+// itself returns the error of the iteration.
 func (it Iterator) Err() error { return it.it.Err() }
 
 // Close closes the iterator. It returns the error that ended the iteration, if there

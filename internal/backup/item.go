@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"math/bits"
 
 	"github.com/stoatdb/stoat/internal/base"
 )
@@ -85,7 +84,7 @@ func (f *items) add(it *Item) {
 	}
 	b := append(f.buf, first)
 	if !same {
-		shared := commonLen(f.last, it.Key)
+		shared := base.CommonLen(f.last, it.Key)
 		b = binary.AppendUvarint(b, uint64(shared))
 		b = binary.AppendUvarint(b, uint64(len(it.Key)-shared))
 		b = append(b, it.Key[shared:]...)
@@ -207,7 +206,7 @@ func (d *itemReader) nextKey(same bool) (sameKey bool, err error) {
 	}
 	rest := d.rest[:n]
 	d.rest = d.rest[n:]
-	if commonLen(last[shared:], rest) > 0 {
+	if base.CommonLen(last[shared:], rest) > 0 {
 		return false, bad("shared part of a key", shared)
 	}
 	order := 1
@@ -258,18 +257,4 @@ func orBad(err error, what string, got any) error {
 		return err
 	}
 	return bad(what, got)
-}
-
-// commonLen returns the length of the common prefix of a and b.
-func commonLen(a, b []byte) int {
-	n, i := min(len(a), len(b)), 0
-	for ; i+8 <= n; i += 8 {
-		if x := binary.LittleEndian.Uint64(a[i:]) ^ binary.LittleEndian.Uint64(b[i:]); x != 0 {
-			return i + bits.TrailingZeros64(x)/8
-		}
-	}
-	for i < n && a[i] == b[i] {
-		i++
-	}
-	return i
 }

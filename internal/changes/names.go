@@ -2,6 +2,7 @@ package changes
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/keyspace"
@@ -69,7 +70,7 @@ func (n *names) within(lo, hi []byte) []*named {
 
 // find returns the keyspace with a number, or nil.
 func (n *names) find(number uint32) *named {
-	i, found := slices.BinarySearchFunc(n.all, number, func(k *named, number uint32) int { return int(k.Number()) - int(number) })
+	i, found := slices.BinarySearchFunc(n.all, number, func(k *named, number uint32) int { return cmp.Compare(k.Number(), number) })
 	if !found {
 		return nil
 	}

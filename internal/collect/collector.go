@@ -2,7 +2,6 @@ package collect
 
 import (
 	"errors"
-	"iter"
 	"sync/atomic"
 	"time"
 
@@ -46,8 +45,6 @@ type Options struct {
 	GatheringDue func() bool
 	// Compact wakes the compactor.
 	Compact func()
-	// WriteBack writes values through the write path. Only a mutant calls it.
-	WriteBack func(iter.Seq2[values.Live, error]) error
 }
 
 // A Collector collects the garbage of value files.

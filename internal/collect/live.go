@@ -90,9 +90,7 @@ func (l *liveValues) bytes() int { return len(l.entries) }
 
 // add adds the value that p leads to, which is encoded in pointer.
 func (l *liveValues) add(p values.Pointer, pointer, key []byte, seq base.SeqNum) {
-	shared := 0
-	for n := min(len(key), len(l.last)); shared < n && key[shared] == l.last[shared]; shared++ {
-	}
+	shared := base.CommonLen(key, l.last)
 	b := append(l.entries, pointer[:values.PointerSize]...)
 	b = binary.AppendUvarint(b, uint64(seq))
 	b = binary.AppendUvarint(b, uint64(shared))

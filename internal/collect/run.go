@@ -14,7 +14,6 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/lock"
 	"github.com/stoatdb/stoat/internal/manifest"
-	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/place"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/values"
@@ -192,9 +191,6 @@ func (r *run) rewrite(old *manifest.ValueFile) error {
 		r.c.store.DeleteValues(made.File)
 	} else {
 		r.count(old.Size, made.Size)
-	}
-	if mutant.On(mutant.WriteBack) {
-		err = r.c.o.WriteBack(live.all())
 	}
 	return err
 }

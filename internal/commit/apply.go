@@ -131,7 +131,7 @@ func restamp(pending *memtable.Table, timeMs uint64) {
 func (c *Committer) encode(pending *memtable.Table, h payload.Header, apart int64) {
 	l := c.log.Load()
 	ref, size := l.Place()
-	c.History.note(ref, size, h.Seq)
+	c.History.noteCommit(ref, size, h.Seq)
 	if apart > 0 {
 		c.History.weigh(apart)
 	}

@@ -96,11 +96,11 @@ type Committer struct {
 
 	mu lock.Mutex[lock.Queue]
 	// Guarded by mu.
-	queue   []*Request
-	bytes   int64 // of the queue
-	leaders int
-	size    int  // members of the group that was taken last
-	syncing bool // that group has a sync
+	queue      []*Request
+	queueBytes int64
+	leaders    int
+	groupSize  int  // members of the group that was taken last
+	groupSyncs bool // that group has a sync
 	// beside is besideBytes. It is 0 if an executor lets all groups overlap.
 	beside int64
 	// expected is how many requests there were in that group and in the queue when it
@@ -110,7 +110,7 @@ type Committer struct {
 	// asyncBytes is about how much memory those hold whose transactions have not ended.
 	asyncBytes int64
 	early      int // requests in the queue that are applied; see SubmitEarly
-	held       int // leaders that may wait for memory or tables, and calls of CommitTables
+	holdUps    int // leaders that may wait for memory or tables, and calls of CommitTables
 	closed     bool
 	idle       sync.Cond // leaders or async has become 0
 	shorter    sync.Cond // asyncBytes has fallen below asyncMax, or a waiter must check again
@@ -298,7 +298,7 @@ func (c *Committer) enqueueLocked(r *Request) (lead bool, err error) {
 	r.queued = true
 	c.queue = append(c.queue, r)
 	r.waiting = r.size()
-	c.bytes += r.waiting
+	c.queueBytes += r.waiting
 	if r.done != nil {
 		c.async++
 		r.held = r.memory()
@@ -330,7 +330,7 @@ func (c *Committer) worthLeadingLocked() bool {
 	case groupsMax:
 		return false
 	}
-	return c.early == 0 && 2*len(c.queue) >= c.size && (!c.syncing || c.bytes >= c.beside)
+	return c.early == 0 && 2*len(c.queue) >= c.groupSize && (!c.groupSyncs || c.queueBytes >= c.beside)
 }
 
 // withdraw takes r out of the queue if it is still there and does not lead.

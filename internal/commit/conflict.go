@@ -103,13 +103,12 @@ func claimOf(reads *readset.Set, lo, hi []byte) turns.Claim {
 	var claim turns.Claim
 	switch {
 	case lo == nil:
-		all := reads.Extent()
-		claim = turns.Claim{Lo: all.Lo, Hi: all.Hi}
+		claim = turns.Claim(reads.Extent())
 	case hi != nil:
 		claim = turns.Claim{Lo: lo, Hi: hi}
 	default:
 		if g, ok := reads.RangeOf(lo); ok {
-			claim = turns.Claim{Lo: g.Lo, Hi: g.Hi}
+			claim = turns.Claim(g)
 		} else {
 			claim = turns.Claim{Lo: lo, Hi: append(bytes.Clone(lo), 0)}
 		}

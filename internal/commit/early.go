@@ -78,7 +78,7 @@ func (c *Committer) enqueueEarly(r *Request) (early, lead bool, err error) {
 	if lead, err = c.enqueueLocked(r); err != nil {
 		return false, false, err
 	}
-	early = c.held == 0 && len(r.apart) == 0 && r.waiting <= earlyBytes && !c.throttle.WouldWait(c.nextBytesLocked())
+	early = c.holdUps == 0 && len(r.apart) == 0 && r.waiting <= earlyBytes && !c.throttle.WouldWait(c.nextBytesLocked())
 	if early {
 		c.early++
 	}
@@ -94,7 +94,7 @@ func (c *Committer) mayWait() (may bool, bytes int64) {
 	if c.early > 0 {
 		return false, 0
 	}
-	c.held++
+	c.holdUps++
 	return true, c.nextBytesLocked()
 }
 
@@ -110,14 +110,14 @@ func (c *Committer) hasEarly() bool {
 func (c *Committer) letGo() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.held--
+	c.holdUps--
 }
 
 // holdUp lets no request be applied early until letGo, and waits until none is in the
 // queue.
 func (c *Committer) holdUp(ctx context.Context) error {
 	c.mu.Lock()
-	c.held++
+	c.holdUps++
 	waiting := c.early > 0
 	c.mu.Unlock()
 	if !waiting {

@@ -22,7 +22,7 @@ func TestEarly_ARefusedCommitPassesTheLeadOn(t *testing.T) {
 		gate.Shut() // which refuses the commit
 		r := w.Request(0, true)
 		if called {
-			c.leaders, c.size = 1, 10 // a large group is on its way
+			c.leaders, c.groupSize = 1, 10 // a large group is on its way
 		}
 		joined := false
 		c.Bind(throttle.New(throttle.Options{MemtableSize: storeMemtable, Failed: c.Failed, Fill: func() state.Fill {

@@ -7,12 +7,10 @@ import (
 )
 
 const (
-	// A leader waits for one more request for at most the time of a sync divided by
-	// gatherQuiet. It waits for all of them for at most the time of a sync divided by
-	// gatherMost. A longer wait costs more than the sync that it may save. gatherLooks is
-	// how often the leader looks at most.
+	// A leader waits for one more request for at most a gatherQuiet-th of a sync, and for
+	// all of them for at most one sync. A longer wait costs more than the sync that it may
+	// save. gatherLooks is how often the leader looks at most.
 	gatherQuiet = 4
-	gatherMost  = 1
 	gatherLooks = 2000
 )
 
@@ -39,7 +37,7 @@ func (c *Committer) gather() {
 		if n > most {
 			grown, most = now, n
 		}
-		if n >= expected || now.Sub(grown) > sync/gatherQuiet || now.Sub(started) > sync/gatherMost {
+		if n >= expected || now.Sub(grown) > sync/gatherQuiet || now.Sub(started) > sync {
 			return
 		}
 		runtime.Gosched()
@@ -53,7 +51,7 @@ func (c *Committer) gathered() (n, expected int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n = len(c.queue)
-	if c.early == 0 && c.bytes >= c.beside {
+	if c.early == 0 && c.queueBytes >= c.beside {
 		return n, n
 	}
 	return n, max(c.expected, n+c.Line.Len())

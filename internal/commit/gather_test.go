@@ -14,7 +14,7 @@ func TestGather_ALeaderExpectsTheUpdatesThatTakeTurns(t *testing.T) {
 	store := newStore()
 	defer store.Abandon()
 	c := New(Options{Store: store, MemtableSize: storeMemtable})
-	c.queue, c.early, c.size = []*Request{SyncRequest()}, 1, 1
+	c.queue, c.early, c.groupSize = []*Request{SyncRequest()}, 1, 1
 	if c.awaitsOthers() {
 		t.Error("waits, although no update takes turns")
 	}
@@ -61,8 +61,8 @@ func TestGather_ASmallGroupDoesNotBeginBesideASync(t *testing.T) {
 		"beside two without any sync": {leaders: 2, size: 1, bytes: 100, want: false},
 	} {
 		q := New(Options{Store: store, MemtableSize: storeMemtable})
-		q.queue, q.leaders, q.size, q.syncing = []*Request{SyncRequest()}, c.leaders, c.size, c.syncing
-		q.bytes, q.early = c.bytes, c.early
+		q.queue, q.leaders, q.groupSize, q.groupSyncs = []*Request{SyncRequest()}, c.leaders, c.size, c.syncing
+		q.queueBytes, q.early = c.bytes, c.early
 		if got := q.worthLeadingLocked(); got != c.want {
 			t.Errorf("%s: worth leading %t, want %t", name, got, c.want)
 		}

@@ -236,8 +236,8 @@ func (c *Committer) reported(n int) {
 // nextBytesLocked returns how much the next group writes at most: groupBytes, or
 // its first member if that is larger. The caller holds mu.
 func (c *Committer) nextBytesLocked() int64 {
-	if c.bytes <= groupBytes {
-		return c.bytes
+	if c.queueBytes <= groupBytes {
+		return c.queueBytes
 	}
 	return max(c.queue[0].waiting, groupBytes)
 }
@@ -268,11 +268,11 @@ func (c *Committer) take(refused error) *group {
 		g.members = append(g.members, r)
 	}
 	if len(g.members) > 0 {
-		c.size, c.syncing = len(g.members), slices.ContainsFunc(g.members, (*Request).Sync)
+		c.groupSize, c.groupSyncs = len(g.members), slices.ContainsFunc(g.members, (*Request).Sync)
 	}
 	clear(c.queue[len(rest):])
 	c.queue, c.early = rest, 0
-	c.bytes -= bytes
+	c.queueBytes -= bytes
 	return g
 }
 
@@ -285,7 +285,7 @@ func (c *Committer) pass(own *Request) {
 	if own != nil {
 		own.leading = false
 	}
-	c.expected = c.size + len(c.queue)
+	c.expected = c.groupSize + len(c.queue)
 	if c.leaders--; c.worthLeadingLocked() {
 		for _, r := range c.queue {
 			if !r.leading {

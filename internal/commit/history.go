@@ -45,8 +45,8 @@ type History struct {
 	rung atomic.Pointer[chan struct{}] // closed by the next ring, nil if no feed waits
 }
 
-// note says that the log gets a commit in a segment. The caller holds build.
-func (h *History) note(ref base.SegmentRef, size int64, seq base.SeqNum) {
+// noteCommit says that the log gets a commit in a segment. The caller holds build.
+func (h *History) noteCommit(ref base.SegmentRef, size int64, seq base.SeqNum) {
 	if ref.Number == h.current && seq == h.next && !h.full {
 		h.next++
 		return
@@ -70,9 +70,9 @@ func (h *History) weigh(bytes int64) {
 	h.full = s.apart >= apartMax
 }
 
-// carried says that the log has written the last n commits of the history again, at the
+// noteCarried says that the log has written the last n commits of the history again, at the
 // front of a segment. The caller holds build, or is Open.
-func (h *History) carried(ref base.SegmentRef, size, n int64) {
+func (h *History) noteCarried(ref base.SegmentRef, size, n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	kept := len(h.stretches)
@@ -98,19 +98,19 @@ func (h *History) carried(ref base.SegmentRef, size, n int64) {
 	h.current = ref.Number
 }
 
-// lack says that the log ended with the version from when the database opened, and that
+// noteLack says that the log ended with the version from when the database opened, and that
 // tables have the versions up to to. A power cut took them from the log.
-func (h *History) lack(from, to base.SeqNum) {
+func (h *History) noteLack(from, to base.SeqNum) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lackFrom, h.lackTo = from, to
 }
 
-// tables says that a commit is only in tables, as lack does. The caller holds build.
-func (h *History) tables(seq base.SeqNum) {
+// noteTables says that a commit is only in tables, as noteLack does. The caller holds build.
+func (h *History) noteTables(seq base.SeqNum) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.stretches) > 0 { // a commit since an earlier lack has begun another stretch
+	if len(h.stretches) > 0 { // a commit since an earlier noteLack has begun another stretch
 		h.lackFrom, h.lackTo = h.next-1, seq
 	}
 }
@@ -217,4 +217,16 @@ func (h *History) keptBytes(flushed base.SeqNum) (bytes int64) {
 		}
 	}
 	return bytes
+}
+
+// keepsMore reports whether keep would give up a segment before those with commits after
+// flushed.
+func (h *History) keepsMore(flushed base.SeqNum, bytes int64) bool {
+	kept := h.keptBytes(flushed)
+	if kept == 0 {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.stretches) > 0 && kept-h.stretches[0].size >= bytes
 }

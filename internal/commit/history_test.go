@@ -30,17 +30,17 @@ func TestHistory_TellsWhereCommitsAre(t *testing.T) {
 	var h History
 	mustFind(t, &h, 0, 0)
 	for i, segment := range []uint64{1, 1, 1, 2, 2, 4} {
-		h.note(segmentAt(segment), 100, base.SeqNum(i+1))
+		h.noteCommit(segmentAt(segment), 100, base.SeqNum(i+1))
 	}
-	h.note(segmentAt(4), 100, 9) // 7 and 8 are only in tables
+	h.noteCommit(segmentAt(4), 100, 9) // 7 and 8 are only in tables
 	mustFind(t, &h, 0, 1, 1, 1, 2, 2, 4, 0, 0, 4)
 	if _, after, ok := h.find(8); ok || after != 8 {
 		t.Errorf("a feed can begin after %d, want 8", after)
 	}
-	h.carried(segmentAt(5), 100, 3) // 9, 6 and 5
+	h.noteCarried(segmentAt(5), 100, 3) // 9, 6 and 5
 	mustFind(t, &h, 0, 1, 1, 1, 2, 5, 5, 0, 0, 5, 5)
-	h.note(segmentAt(5), 100, 10)
-	h.note(segmentAt(6), 100, 11)
+	h.noteCommit(segmentAt(5), 100, 10)
+	h.noteCommit(segmentAt(6), 100, 11)
 	mustFind(t, &h, 0, 1, 1, 1, 2, 5, 5, 0, 0, 5, 5, 6)
 	h.release(5)
 	mustFind(t, &h, 0, 0, 0, 0, 0, 5, 5, 0, 0, 5, 5, 6)
@@ -51,13 +51,13 @@ func TestLogReader_GoesOnWhereTheLogHasWrittenCommitsAgain(t *testing.T) {
 	t.Parallel()
 	var c Committer
 	for seq := base.SeqNum(1); seq <= 4; seq++ {
-		c.History.note(segmentAt(1), 100, seq)
+		c.History.noteCommit(segmentAt(1), 100, seq)
 	}
 	r := LogReader{c: &c, next: 3}
 	if err := r.seek(); err != nil || r.in.ref != segmentAt(1) {
 		t.Fatalf("version 3 is in segment %d, %v", r.in.ref.Number, err)
 	}
-	c.History.carried(segmentAt(2), 100, 3)
+	c.History.noteCarried(segmentAt(2), 100, 3)
 	damaged := errors.New("damaged")
 	if err := r.failed(damaged); err != nil {
 		t.Fatalf("the reader ends with %v", err)
@@ -74,7 +74,7 @@ func TestHistory_KeepsAtLeastSoManyBytes(t *testing.T) {
 	t.Parallel()
 	var h History
 	for i := range uint64(4) {
-		h.note(segmentAt(i+1), 100, base.SeqNum(i+1))
+		h.noteCommit(segmentAt(i+1), 100, base.SeqNum(i+1))
 		if i == 1 {
 			h.weigh(50)
 		}
@@ -107,7 +107,7 @@ func TestHistory_KeepsThePartOfASegmentThatItsValueFilesNeed(t *testing.T) {
 	commit := func(segment uint64, n int) {
 		for range n {
 			seq++
-			h.note(segmentAt(segment), 100, seq)
+			h.noteCommit(segmentAt(segment), 100, seq)
 			h.weigh(large)
 		}
 	}
@@ -132,7 +132,7 @@ func TestHistory_KeepsThePartOfASegmentThatItsValueFilesNeed(t *testing.T) {
 			t.Errorf("flushed up to version %d: %d bytes are kept, want %d", flushed, n, want)
 		}
 	}
-	h.carried(segmentAt(3), 100, 3) // 9, 8 and 7, and the stretch of 6 and 7 is divided
+	h.noteCarried(segmentAt(3), 100, 3) // 9, 8 and 7, and the stretch of 6 and 7 is divided
 	mustFind(t, &h, 0, 1, 1, 1, 1, 1, 2, 3, 3, 3)
 	commit(3, 3)
 	mustFind(t, &h, 0, 1, 1, 1, 1, 1, 2, 3, 3, 3, 3, 3, 3)
@@ -153,7 +153,7 @@ func TestLogReader_StaysInASegmentOfSeveralStretches(t *testing.T) {
 	var c Committer
 	h := &c.History
 	for seq := base.SeqNum(1); seq <= 3; seq++ {
-		h.note(segmentAt(1), 100, seq)
+		h.noteCommit(segmentAt(1), 100, seq)
 		h.weigh(apartMax)
 	}
 	r := LogReader{c: &c, next: 1, r: new(log.SegmentReader)}
@@ -194,7 +194,7 @@ func BenchmarkHistory_Find(b *testing.B) {
 		b.Run(strconv.Itoa(stretches), func(b *testing.B) {
 			var h History
 			for i := range stretches {
-				h.note(segmentAt(uint64(i+1)), 100, base.SeqNum(i+1))
+				h.noteCommit(segmentAt(uint64(i+1)), 100, base.SeqNum(i+1))
 			}
 			for b.Loop() {
 				if _, _, ok := h.find(base.SeqNum(stretches)); !ok {

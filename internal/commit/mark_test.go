@@ -43,7 +43,7 @@ func TestMark_OnlyTheSyncOfAGroupWaitsForTheNextGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	commit, sync := w.Request(0, true), SyncRequest()
-	c.size = 10 // a large group was there before, so one leader is enough
+	c.groupSize = 10 // a large group was there before, so one leader is enough
 	if lead, err := c.enqueue(sync); !lead || err != nil {
 		t.Fatal(lead, err)
 	}

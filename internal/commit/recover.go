@@ -28,7 +28,7 @@ func (c *Committer) Recover(state *manifest.State) (err error) {
 	}
 	c.lastSeq = max(r.last, state.FlushedSeq, state.LastSeq)
 	if r.last < c.lastSeq {
-		c.History.lack(r.last, c.lastSeq)
+		c.History.noteLack(r.last, c.lastSeq)
 	}
 	c.store.SetApplied(c.lastSeq)
 	c.store.SetVisible(c.lastSeq)
@@ -81,7 +81,7 @@ func (r *replay) apply(encoded []byte) error {
 			return base.Corrupt(-1, "sequence number of a transaction", uint64(h.Seq), uint64(next))
 		}
 		head, r.last = h, h.Seq
-		r.c.History.note(r.segment, r.segmentSize, h.Seq)
+		r.c.History.noteCommit(r.segment, r.segmentSize, h.Seq)
 		store.RestoreClock(h.TimeMs)
 		if h.Seq > r.flushed && r.active.Len() > 0 && r.active.Bytes()+int64(len(encoded)) > r.c.o.MemtableSize {
 			r.active = store.Memory.NewTable(r.active.Len())

@@ -79,7 +79,7 @@ func (c *Committer) commitTables(way *Passage, install func(seq base.SeqNum) err
 		return 0, true, err
 	}
 	c.lastSeq = seq
-	c.History.tables(seq)
+	c.History.noteTables(seq)
 	c.store.SetApplied(seq)
 	c.store.SetVisible(seq)
 	c.store.NotePublished(seq, c.o.Activity.Note())

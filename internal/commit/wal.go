@@ -47,7 +47,7 @@ func (c *Committer) StartLog() error {
 	// written. Only a feed that can find it may lose the old place.
 	c.log.Store(l)
 	ref, size := l.Place()
-	c.History.carried(ref, size, c.recovered.Carried())
+	c.History.noteCarried(ref, size, c.recovered.Carried())
 	c.releaseLog(l, spans[0].First.Number)
 	// The log begins with a durable copy of what recovery found. A feed may wait for that.
 	c.History.raiseDurable(c.lastSeq)

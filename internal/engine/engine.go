@@ -4,9 +4,7 @@
 package engine
 
 import (
-	"context"
 	"io"
-	"iter"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -19,7 +17,6 @@ import (
 	"github.com/stoatdb/stoat/internal/commit"
 	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/event"
-	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/follow"
 	"github.com/stoatdb/stoat/internal/governor"
 	"github.com/stoatdb/stoat/internal/ingest"
@@ -38,7 +35,6 @@ import (
 	"github.com/stoatdb/stoat/internal/throttle"
 	"github.com/stoatdb/stoat/internal/transaction"
 	"github.com/stoatdb/stoat/internal/tree"
-	"github.com/stoatdb/stoat/internal/values"
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 )
@@ -200,7 +196,7 @@ func (e *Engine) assembleJobs(s manifest.State) {
 	e.Collector = collect.New(collect.Options{
 		Store: e.Store, Commits: e.Commits, Throttle: e.Throttle, Space: e.Space, Quarantine: &e.Quarantine,
 		Group: e.Group, Executor: e.exec, Report: o.Report, Unmapped: e.Unmapped, MemoryBudget: o.MemoryBudget,
-		Load: e.Jobs.Load, Quiet: e.Activity.Quiet, GatheringDue: e.Jobs.GatheringDue, Compact: compact, WriteBack: e.writeBack,
+		Load: e.Jobs.Load, Quiet: e.Activity.Quiet, GatheringDue: e.Jobs.GatheringDue, Compact: compact,
 	})
 	e.Store.SetHooks(state.Hooks{
 		Installed: e.Jobs.Installed, Sweep: w.Sweeper.Wake, Swept: e.Jobs.Swept, Failed: e.Commits.JobFailed})
@@ -252,19 +248,6 @@ func (e *Engine) screen() func(entry *base.Entry, value func() ([]byte, error)) 
 		}
 		return e.o.Screen(filter, entry, value)
 	}
-}
-
-// writeBack writes live values through the write path. Only a mutant does so.
-func (e *Engine) writeBack(live iter.Seq2[values.Live, error]) error {
-	tx, err := e.Transactions.Begin(context.Background(), true)
-	if err != nil {
-		return err
-	}
-	defer tx.Discard()
-	if err := fault.Guard(func() error { return tx.WriteBack(live) }); err != nil {
-		return err
-	}
-	return tx.Commit(0)
 }
 
 // segmentSizes returns the smallest and the largest size of a log segment, in

@@ -87,7 +87,7 @@ func (g *Gap) step(key []byte, r Reader) *Step {
 // earlier reader than they, as of a later version.
 func (g *Gap) extended(s Step, asOf base.SeqNum) *Gap {
 	last := *g.widest()
-	steps := append(make([]Step, 0, len(g.steps)+1), g.steps...)
+	steps := slices.Clone(g.steps)
 	if s.From == last.From && s.Time == last.Time {
 		steps = steps[:len(steps)-1]
 	} else if len(steps) == stepsMax {

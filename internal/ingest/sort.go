@@ -3,7 +3,6 @@ package ingest
 import (
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"iter"
 	"slices"
 
@@ -43,9 +42,7 @@ func (s *sorter) add(e *Entry) {
 	s.chunk = append(append(s.chunk, e.Key...), e.Value...)
 	all := s.chunk[at:len(s.chunk):len(s.chunk)]
 	i := item{key: all[:len(e.Key):len(e.Key)], value: all[len(e.Key):], meta: e.Meta}
-	var head [8]byte
-	copy(head[:], i.key)
-	i.head = binary.BigEndian.Uint64(head[:])
+	i.head = base.Head(i.key)
 	s.items = append(s.items, i)
 	s.bytes += int64(n) + itemSize
 }

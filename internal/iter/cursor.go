@@ -2,7 +2,6 @@ package iter
 
 import (
 	"bytes"
-	"encoding/binary"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/invariant"
@@ -162,7 +161,7 @@ func (c *cursor) shares(prefix []byte) bool {
 // length of the prefix that the keys share with those of all other cursors.
 func (c *cursor) setHeads(shared int, flip uint64) {
 	for i := c.at; i < c.batch.N; i++ {
-		c.heads[i] = headOf(c.batch.Entries[i].Key[shared:]) ^ flip
+		c.heads[i] = base.Head(c.batch.Entries[i].Key[shared:]) ^ flip
 	}
 }
 
@@ -177,13 +176,4 @@ func (c *cursor) head() uint64 {
 // alike reports whether all remaining keys of the batch have the same head.
 func (c *cursor) alike() bool {
 	return c.batch.N > c.at+1 && c.heads[c.at] == c.heads[c.batch.N-1]
-}
-
-func headOf(rest []byte) uint64 {
-	if len(rest) >= 8 {
-		return binary.BigEndian.Uint64(rest)
-	}
-	var padded [8]byte
-	copy(padded[:], rest)
-	return binary.BigEndian.Uint64(padded[:])
 }

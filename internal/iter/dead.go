@@ -36,8 +36,8 @@ const (
 	growMin = 8
 )
 
-// A deadRun is what a reader knows of the dead entries that it passes: of rounds without
-// a visible entry. It is about the keys from start on, in the direction of iteration.
+// A deadRun describes the dead entries that a reader is passing: those of rounds without a
+// visible entry. It covers the keys from start on, in the direction of iteration.
 type deadRun struct {
 	reverse bool
 	// sought is the key of the seek that began the search, if seeking is set.
@@ -176,7 +176,7 @@ func (v *Visible) passDead(folded bool) {
 func (v *Visible) enterGap(g *gaps.Gap, s *gaps.Step) {
 	r, m := &v.dead, &v.merged
 	r.gap, r.step, r.inside, r.fresh = g, *s, 0, r.newest > g.AsOf
-	if r.on == nil && r.walked <= roundMax {
+	if r.on == nil && r.walked <= RoundMax {
 		r.walked = 0 // most of them lie in the gap
 		if g.Widest(s) && r.reaches() {
 			r.on = g

@@ -2,7 +2,6 @@ package iter
 
 import (
 	"bytes"
-	"encoding/binary"
 	"math/bits"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -16,8 +15,8 @@ type ref uint32
 const (
 	refShift = 5
 	placeMax = BatchSize - 1
-	// roundMax is how many entries one round lists at most.
-	roundMax = 2 * BatchSize
+	// RoundMax is the greatest number of entries in a round.
+	RoundMax = 2 * BatchSize
 )
 
 // The low bits of a ref count to exactly BatchSize.
@@ -53,7 +52,7 @@ type Merging struct {
 	spent   bool    // the last round used up the batch of the winner
 	// refs[:n] are the entries of the round, in order. They stay in place until
 	// the next round.
-	refs [roundMax]ref
+	refs [RoundMax]ref
 	n    int
 	// alone says that the round is one piece of the batch of one cursor, which begins at
 	// piece. The refs of such a round are not set until list.
@@ -236,7 +235,7 @@ func (m *Merging) interleave() {
 		return
 	}
 	n := 0
-	for n < roundMax {
+	for n < RoundMax {
 		c := &m.cursors[x.cursor]
 		m.refs[n] = ref(x.cursor)<<refShift | ref(c.at)
 		n++
@@ -340,8 +339,8 @@ func (m *Merging) share() {
 			first = c.key()
 			common = len(first)
 		}
-		common = commonLen(first[:common], c.key())
-		common = commonLen(first[:common], c.lastKey())
+		common = base.CommonLen(first[:common], c.key())
+		common = base.CommonLen(first[:common], c.lastKey())
 	}
 	common = max(common-headSlack, 0)
 	m.shared = append(m.shared[:0], first[:common]...)
@@ -371,18 +370,4 @@ func (m *Merging) before(i, j uint64) bool {
 
 func (m *Merging) fail(err error) {
 	m.err, m.left, m.spent = err, 0, false
-}
-
-// commonLen returns the length of the common prefix of a and b.
-func commonLen(a, b []byte) int {
-	n, i := min(len(a), len(b)), 0
-	for ; i+8 <= n; i += 8 {
-		if x := binary.LittleEndian.Uint64(a[i:]) ^ binary.LittleEndian.Uint64(b[i:]); x != 0 {
-			return i + bits.TrailingZeros64(x)/8
-		}
-	}
-	for i < n && a[i] == b[i] {
-		i++
-	}
-	return i
 }

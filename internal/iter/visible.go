@@ -371,9 +371,6 @@ func (v *Visible) entry(r ref) *base.Entry {
 // belongs to no round. Each round of v has a different id.
 func (v *Visible) Round() (id uint64, at, n int) { return v.round, v.at - 1, v.n }
 
-// RoundMax is the greatest number of entries in a round.
-const RoundMax = roundMax
-
 // InRound returns entry i of the round: the current one or a later one.
 func (v *Visible) InRound(i int) *base.Entry {
 	if i < len(v.piece) {

@@ -138,7 +138,7 @@ func sharedByAll(list []*run) int {
 	}
 	n := len(list[0].shared)
 	for _, r := range list[1:] {
-		n = commonLen(list[0].shared[:n], r.shared)
+		n = base.CommonLen(list[0].shared[:n], r.shared)
 	}
 	return n
 }

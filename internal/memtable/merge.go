@@ -7,6 +7,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/invariant"
 )
 
@@ -284,7 +285,7 @@ func (t *Table) merge(a, b *run) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	shared := commonLen(a.shared, b.shared)
+	shared := base.CommonLen(a.shared, b.shared)
 	x, y := a.items, b.items
 	if len(a.shared) > shared {
 		// They fit into the end of r. The merge writes at the beginning of r and

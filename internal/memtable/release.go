@@ -43,6 +43,7 @@ func (t *Table) Release() {
 
 func (t *Table) forget() {
 	t.published.Store(0)
+	// A load costs less than an atomic store, and most fields are unset.
 	if t.stamp.Load() != 0 {
 		t.stamp.Store(0)
 	}

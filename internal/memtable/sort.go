@@ -2,9 +2,9 @@ package memtable
 
 import (
 	"bytes"
-	"encoding/binary"
-	"math/bits"
 	"slices"
+
+	"github.com/stoatdb/stoat/internal/base"
 )
 
 // A sorter brings items into the order of a run. It finds the prefix that all
@@ -130,7 +130,7 @@ func (s sorter) cache(items []item, depth int) (shared int, equal bool) {
 			k := s.key(items[i].ref)
 			equal = equal && len(k) == len(first)
 			if len(k) < lower || string(k[depth:lower]) != string(first[depth:lower]) {
-				lower = depth + commonLen(k[depth:], first[depth:lower])
+				lower = depth + base.CommonLen(k[depth:], first[depth:lower])
 			}
 			items[i].setPrefix(k[lower:])
 		}
@@ -147,7 +147,7 @@ func (s sorter) guessShared(items []item, depth int) int {
 	first := s.key(items[0].ref)
 	n := len(first)
 	for i := len(items) - 1; i > 0; i -= (len(items) + 15) / 16 {
-		n = depth + commonLen(first[depth:n], s.key(items[i].ref)[depth:])
+		n = depth + base.CommonLen(first[depth:n], s.key(items[i].ref)[depth:])
 	}
 	return n
 }
@@ -188,19 +188,4 @@ func (s sorter) insert(items []item, shared int) {
 		}
 		items[j] = it
 	}
-}
-
-// commonLen returns the length of the common prefix of a and b.
-func commonLen(a, b []byte) int {
-	n := min(len(a), len(b))
-	i := 0
-	for ; i+8 <= n; i += 8 {
-		if x := binary.LittleEndian.Uint64(a[i:]) ^ binary.LittleEndian.Uint64(b[i:]); x != 0 {
-			return i + bits.TrailingZeros64(x)/8
-		}
-	}
-	for i < n && a[i] == b[i] {
-		i++
-	}
-	return i
 }

@@ -24,7 +24,8 @@ type Options struct {
 	// The other structures may keep as many again. Default: the first chunk.
 	Keep int
 	// TailMax is how many entries may be unsorted before the writer sorts the
-	// oldest of them. Default: 256 Ki, which a reader sorts in less than 20 ms.
+	// oldest of them. Default: 256 Ki, which a reader sorts in less than 20 ms. Only tests
+	// set it.
 	TailMax int
 }
 

@@ -240,9 +240,6 @@ const (
 
 	// LargeTrades: two values of a large commit trade their places in its value file.
 	LargeTrades Name = "large-trades"
-	// WriteBack: garbage collection writes values that were live when it began
-	// back through the write path.
-	WriteBack Name = "write-back"
 	// ForgetSnapshots: flushes and compactions drop versions that only older
 	// snapshots need.
 	ForgetSnapshots Name = "forget-snapshots"
@@ -480,7 +477,7 @@ var Names = []Name{
 	PartialTxn, NoCarry, NoCarrySync, IgnoreSeal, IgnoreUnreferenced,
 	NoBarrier, UnconfirmedView, UntoldState, EarlyRelease, DropDeletions, NoTableDirSync,
 	FlushedTooFar, SwallowFlushError, LiveOrphan,
-	LargeTrades, WriteBack, ForgetSnapshots, FlushUnpublished, CollectHeld, EarlyDiscard,
+	LargeTrades, ForgetSnapshots, FlushUnpublished, CollectHeld, EarlyDiscard,
 	GapHidesLater, GapTooNew, GapTooEarly, GapOfOwn, GapGrowsOver, GapPassesNewer,
 	IngestOldVersion, IngestUnseen, IngestLosesTable, IngestUnflushed, BulkKeepsFirst, ManySwaps, RelayLosesLast, RelayLosesError, RelayBorrows,
 	HintTrusted, AheadStale, PlainVersions, PassUndecided, PlainRounds, PlainExpiring,

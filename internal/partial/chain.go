@@ -28,7 +28,7 @@ func NewChain() *Chain { return chains.Get().(*Chain) }
 // Free ends the use of a chain, and of all that was borrowed from it.
 func (c *Chain) Free() {
 	if cap(c.steps) <= keptSteps {
-		c.Reset()
+		c.reset()
 		chains.Put(c)
 	}
 }
@@ -41,8 +41,8 @@ func (c *Chain) Add(k base.Kind, value []byte) {
 // Steps returns the number of steps that Joined or Over found.
 func (c *Chain) Steps() int { return len(c.steps) }
 
-// Reset makes the chain empty, and keeps its memory.
-func (c *Chain) Reset() {
+// reset makes the chain empty, and keeps its memory.
+func (c *Chain) reset() {
 	clear(c.values)
 	clear(c.steps)
 	clear(c.operands)

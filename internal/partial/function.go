@@ -34,14 +34,14 @@ var ErrFunction = errors.New("stoat: the merge function failed")
 
 // Functions are the registered merge functions. A nil Functions has none.
 type Functions struct {
-	// Named returns the name of the function that a stored key uses, or "".
-	Named  func(key []byte) string
+	// named returns the name of the function that a stored key uses, or "".
+	named  func(key []byte) string
 	byName map[string]Function
 }
 
 // NewFunctions registers functions.
 func NewFunctions(named func(key []byte) string, functions []Function) *Functions {
-	fs := &Functions{Named: named, byName: make(map[string]Function, len(functions))}
+	fs := &Functions{named: named, byName: make(map[string]Function, len(functions))}
 	for _, f := range functions {
 		fs.byName[f.Name()] = f
 	}
@@ -52,7 +52,7 @@ func NewFunctions(named func(key []byte) string, functions []Function) *Function
 func (fs *Functions) Of(key []byte) (Function, error) {
 	name := ""
 	if fs != nil {
-		name = fs.Named(key)
+		name = fs.named(key)
 		if f := fs.byName[name]; f != nil {
 			return f, nil
 		}

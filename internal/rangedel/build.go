@@ -2,6 +2,7 @@ package rangedel
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -43,15 +44,7 @@ func Build(deletions []Deletion) *List {
 	return out.list()
 }
 
-func descending(a, b base.SeqNum) int {
-	switch {
-	case a > b:
-		return -1
-	case a < b:
-		return 1
-	}
-	return 0
-}
+func descending(a, b base.SeqNum) int { return cmp.Compare(b, a) }
 
 func insert(seqs []base.SeqNum, s base.SeqNum) []base.SeqNum {
 	i, _ := slices.BinarySearchFunc(seqs, s, descending)
@@ -105,10 +98,10 @@ func (b *builder) list() *List {
 	if len(l.los) == 0 {
 		return nil
 	}
-	l.shared = commonLen(l.los[0], l.los[len(l.los)-1])
+	l.shared = base.CommonLen(l.los[0], l.los[len(l.los)-1])
 	l.fences = make([]uint64, len(l.los))
 	for i, lo := range l.los {
-		l.fences[i] = fenceOf(lo[l.shared:])
+		l.fences[i] = base.Head(lo[l.shared:])
 	}
 	l.newest, l.oldest = slices.Max(l.seqs), slices.Min(l.seqs)
 	return l

@@ -1,6 +1,8 @@
 package rangedel
 
 import (
+	"slices"
+
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/invariant"
 )
@@ -69,7 +71,7 @@ func (h *History) Extend(more []Deletion) *History {
 	next := &History{}
 	if h != nil {
 		*next = *h
-		next.levels, next.current = append([][]node(nil), h.levels...), nil
+		next.levels, next.current = slices.Clone(h.levels), nil
 	}
 	for _, d := range more {
 		invariant.Check(d.Seq >= next.newest, "a deletion at %d after one at %d", d.Seq, next.newest)
@@ -84,7 +86,7 @@ func (h *History) Extend(more []Deletion) *History {
 	if len(waiting) > 0 {
 		next.tail = makeLeaf(waiting)
 	}
-	next.current = next.Lists(base.SeqNum(1<<64-1), nil)
+	next.current = next.lists(base.SeqNum(1<<64 - 1))
 	return next
 }
 
@@ -113,21 +115,12 @@ func (h *History) push(level int, nd node) {
 	h.push(level+1, node{list: newestOf(lists[:]...), first: group[0].first, last: nd.last})
 }
 
-// Lists appends to dst, newest first, lists that together know the newest
-// deletion up to at of every key. The caller must ask them for at.
-func (h *History) Lists(at base.SeqNum, dst []*List) []*List {
-	if h == nil {
-		return dst
-	}
-	if at >= h.newest && h.current != nil {
-		return append(dst, h.current...)
-	}
-	start := len(dst)
-	h.before(at, func(l *List) { dst = append(dst, l) })
-	for i, j := start, len(dst)-1; i < j; i, j = i+1, j-1 {
-		dst[i], dst[j] = dst[j], dst[i]
-	}
-	return dst
+// lists returns, newest first, lists that together know the newest deletion up to at of
+// every key. The caller must ask them for at.
+func (h *History) lists(at base.SeqNum) (lists []*List) {
+	h.before(at, func(l *List) { lists = append(lists, l) })
+	slices.Reverse(lists)
+	return lists
 }
 
 // before calls visit for the lists that answer for at, oldest first.

@@ -35,15 +35,14 @@ func checkHistory(t *testing.T, h *History, m model, rng *rand.Rand, key func(*r
 		t.Fatalf("Len is %d, want %d", h.Len(), len(m))
 	}
 	for _, at := range m.moments(rng) {
-		lists := h.Lists(at, nil)
-		if most := 2*fan*8 + 2; len(lists) > most {
-			t.Fatalf("%d lists for %d deletions", len(lists), len(m))
+		if h != nil {
+			if n := len(h.lists(at)); n > 2*fan*8+2 {
+				t.Fatalf("%d lists for %d deletions", n, len(m))
+			}
 		}
 		var c Cursor
 		c.Init(false)
-		for _, l := range lists {
-			c.Add(l, at, 0)
-		}
+		h.AddTo(&c, at, 0)
 		for _, k := range m.probes(rng, key)[:20] {
 			want := m.cover(k, at)
 			if got := h.Cover(k, at); got != want {

@@ -2,8 +2,6 @@ package rangedel
 
 import (
 	"bytes"
-	"encoding/binary"
-	"math/bits"
 	"sort"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -138,7 +136,7 @@ func (l *List) search(key []byte) int {
 		return len(l.los) - 1
 	}
 	rest := key[l.shared:]
-	fence := fenceOf(rest)
+	fence := base.Head(rest)
 	from, to := 0, len(l.fences)
 	for from < to {
 		mid := int(uint(from+to) / 2)
@@ -163,29 +161,4 @@ func (l *List) Newer(than base.SeqNum, visit func(lo, hi []byte) bool) {
 			return
 		}
 	}
-}
-
-// fenceOf returns the first 8 bytes of b as a number of the same order.
-func fenceOf(b []byte) uint64 {
-	if len(b) >= 8 {
-		return binary.BigEndian.Uint64(b)
-	}
-	var padded [8]byte
-	copy(padded[:], b)
-	return binary.BigEndian.Uint64(padded[:])
-}
-
-// commonLen returns the length of the common prefix of a and b.
-func commonLen(a, b []byte) int {
-	n := min(len(a), len(b))
-	i := 0
-	for ; i+8 <= n; i += 8 {
-		if x := binary.LittleEndian.Uint64(a[i:]) ^ binary.LittleEndian.Uint64(b[i:]); x != 0 {
-			return i + bits.TrailingZeros64(x)/8
-		}
-	}
-	for i < n && a[i] == b[i] {
-		i++
-	}
-	return i
 }

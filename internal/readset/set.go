@@ -2,6 +2,7 @@ package readset
 
 import (
 	"bytes"
+	"math/bits"
 	"slices"
 	"sort"
 )
@@ -88,12 +89,7 @@ func (r *Set) AddKey(key []byte, hash uint64) {
 }
 
 // pointOf maps a hash to a nonzero point, because 0 means "empty".
-func pointOf(hash uint64) uint64 {
-	if hash == 0 {
-		return 1
-	}
-	return hash
-}
+func pointOf(hash uint64) uint64 { return max(hash, 1) }
 
 func (r *Set) insert(point uint64) bool {
 	mask := len(r.points) - 1
@@ -112,10 +108,7 @@ func (r *Set) growPoints() {
 	old := r.points
 	n := max(pointsMin, 2*len(old))
 	r.points = make([]uint64, n)
-	r.shift = 64
-	for m := n; m > 1; m >>= 1 {
-		r.shift--
-	}
+	r.shift = uint(64 - bits.TrailingZeros(uint(n))) // n is a power of two
 	for _, p := range old {
 		if p != 0 {
 			r.insert(p)

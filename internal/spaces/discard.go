@@ -39,9 +39,9 @@ func (r *Registry) DiscardBelow(h *Handle, at uint64) error {
 	}
 	k := *old
 	k.Settings.DiscardBelow = at
-	before := h.Gate.Raise(at)
+	before := h.Gate.SetFloor(at)
 	if err := r.record(manifest.Edit{PutKeyspaces: []*manifest.Keyspace{&k}}); err != nil {
-		h.Gate.Raise(before)
+		h.Gate.SetFloor(before)
 		return fmt.Errorf("discard below %d in keyspace %q: %w", at, h.Name, err)
 	}
 	r.raises.add(k.Number, raise{at: at, last: r.o.Commits.LastSeq(), next: r.o.Store.NextFile()})

@@ -86,7 +86,7 @@ func (h *Handle) Timestamps() uint8 { return uint8(h.timestamps.Load()) } //noli
 // set takes over the settings of the keyspace.
 func (h *Handle) set(m *manifest.Settings) {
 	h.timestamps.Store(uint32(m.Timestamps))
-	h.Gate.Raise(m.DiscardBelow)
+	h.Gate.SetFloor(m.DiscardBelow)
 }
 
 // CheckName returns why no keyspace may have the name, or "".
@@ -174,7 +174,7 @@ func (r *Registry) Followed(table []*manifest.Keyspace) (shown func(from base.Se
 	for _, k := range table {
 		h := handles[k.Name]
 		if h != nil && h.Space.Number() == k.Number && k.Settings.DiscardBelow > h.Gate.Floor() {
-			h.Gate.Raise(k.Settings.DiscardBelow)
+			h.Gate.SetFloor(k.Settings.DiscardBelow)
 		}
 	}
 	return func(from base.SeqNum) {

@@ -1,6 +1,10 @@
 package table
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/stoatdb/stoat/internal/base"
+)
 
 // The fences hold 8 bytes for each block: its first key, without the bytes that
 // all keys of the table share. Such a fence is a big-endian number padded with
@@ -24,18 +28,8 @@ func (f *firstKeys) fences(shared int) []byte {
 	out := make([]byte, 0, fenceSize*len(f.ends))
 	from := 0
 	for _, end := range f.ends {
-		out = binary.LittleEndian.AppendUint64(out, fenceOf(f.keys[from+shared:end]))
+		out = binary.LittleEndian.AppendUint64(out, base.Head(f.keys[from+shared:end]))
 		from = end
 	}
 	return out
-}
-
-// fenceOf returns the fence of a key without the shared bytes.
-func fenceOf(rest []byte) uint64 {
-	if len(rest) >= 8 {
-		return binary.BigEndian.Uint64(rest)
-	}
-	var b [8]byte
-	copy(b[:], rest)
-	return binary.BigEndian.Uint64(b[:])
 }

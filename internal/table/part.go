@@ -39,7 +39,7 @@ func (r *Reader) placeOf(key []byte) (place, error) {
 	case b < int(r.blocks):
 		to = r.fence(b)
 	case len(largest) >= r.shared && bytes.Equal(largest[:r.shared], r.first[:r.shared]):
-		to = fenceOf(largest[r.shared:])
+		to = base.Head(largest[r.shared:])
 	}
 	if s.want >= to {
 		return place{b, 0}, nil

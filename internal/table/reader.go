@@ -135,7 +135,7 @@ func (r *Reader) openSections() error {
 		return base.Corrupt(r.propsOff(), "count of blocks", r.props.Blocks, r.blocks)
 	}
 	r.props.Size, r.props.DataSize, r.props.Salt = r.size, r.dataEnd, r.salt
-	r.first, r.shared = r.props.Smallest, commonLen(r.props.Smallest, r.props.Largest)
+	r.first, r.shared = r.props.Smallest, base.CommonLen(r.props.Smallest, r.props.Largest)
 	r.props.include(r.deletions)
 	if err := r.shiftProperties(); err != nil {
 		return err

@@ -67,7 +67,7 @@ func (r *Reader) searchFor(key []byte) FenceSearch {
 	case c > 0:
 		return FenceSearch{from: int(r.blocks)}
 	}
-	want := fenceOf(key[n:])
+	want := base.Head(key[n:])
 	from := topGroup * r.groupOf(want)
 	return FenceSearch{Left: min(int(r.blocks)-from, topGroup), from: from, want: want, fences: r.fences}
 }

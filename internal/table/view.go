@@ -179,7 +179,7 @@ func (v *view) search(key []byte, seq base.SeqNum) int {
 // them, because the processor could not predict those.
 func (v *view) searchShort(rest []byte, seq base.SeqNum) int {
 	n := int(v.suffixLen)
-	want := fenceOf(rest[:min(n, len(rest))]) >> (64 - 8*uint(n))
+	want := base.Head(rest[:min(n, len(rest))]) >> (64 - 8*uint(n))
 	from, count := 0, v.count
 	for count > 0 {
 		half := (count + 1) / 2

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/bits"
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -133,7 +132,7 @@ func (w *Writer) Add(e base.Entry) error {
 	if w.err != nil {
 		return w.err
 	}
-	shared := commonLen(w.last, e.Key)
+	shared := base.CommonLen(w.last, e.Key)
 	if err := w.checkEntry(&e, shared); err != nil {
 		w.err = err
 		return err
@@ -368,7 +367,7 @@ func (w *Writer) finishIndex() {
 	f.size = f.footerOff() + footerSize
 	p.Size = f.size
 	f.sumsSum = w.section(&f, sums)
-	f.fencesSum = w.section(&f, w.firsts.fences(commonLen(p.Smallest, p.Largest)))
+	f.fencesSum = w.section(&f, w.firsts.fences(base.CommonLen(p.Smallest, p.Largest)))
 	f.directorySum = w.section(&f, w.directory)
 	f.delsSum = w.section(&f, deletions)
 	f.propsSum = w.section(&f, props)
@@ -383,20 +382,4 @@ func (w *Writer) section(f *footer, b []byte) uint64 {
 	sum := f.sumOf(b, w.out.pos())
 	w.out.write(b)
 	return sum
-}
-
-// commonLen returns the length of the common prefix of a and b.
-func commonLen(a, b []byte) int {
-	n := min(len(a), len(b))
-	i := 0
-	for ; i+8 <= n; i += 8 {
-		x := binary.LittleEndian.Uint64(a[i:]) ^ binary.LittleEndian.Uint64(b[i:])
-		if x != 0 {
-			return i + bits.TrailingZeros64(x)/8
-		}
-	}
-	for i < n && a[i] == b[i] {
-		i++
-	}
-	return i
 }

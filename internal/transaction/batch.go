@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/commit"
@@ -35,17 +34,13 @@ type Batch struct {
 	in *Keyspace
 }
 
-// A batch collects a piece, which is a transaction that reads nothing. The piece before
-// it may be on its way through the pipeline. There are no more: so a piece that fails has
-// no successor, and the memory is bounded.
+// A batch collects a piece, which is a transaction that reads nothing. At most one earlier
+// piece is on its way through the pipeline. So a piece that fails has no successor, and the
+// memory is bounded.
 type batch struct {
 	engine *Engine
 	ctx    context.Context
 	o      BatchOptions
-
-	// landed says that the piece under way has its outcome. So writers look for it
-	// without a channel operation each.
-	landed atomic.Bool
 
 	mu lock.Mutex[lock.Batch]
 	// Guarded by mu.
@@ -142,9 +137,7 @@ func (b Batch) write(bytes int, do func(Txn) error) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.landed.Load() {
-		c.land()
-	}
+	c.land()
 	if c.err != nil {
 		return c.err
 	}
@@ -237,10 +230,7 @@ func (c *batch) launch() error {
 	}
 	arrived, piece := make(chan outcome, 1), c.piece
 	c.flying, c.piece, c.size = arrived, Txn{}, 0
-	piece.CommitAsync(func(version uint64, err error) {
-		arrived <- outcome{version, err}
-		c.landed.Store(true)
-	}, Buffered)
+	piece.CommitAsync(func(version uint64, err error) { arrived <- outcome{version, err} }, Buffered)
 	return nil
 }
 
@@ -268,15 +258,13 @@ func (c *batch) arrive(o outcome) error {
 	return o.err
 }
 
-// land looks for the outcome of the piece under way.
+// land takes the outcome of the piece under way, if it has one.
 func (c *batch) land() {
-	c.landed.Store(false) // before the look, which may come too early
-	select {
-	case o := <-c.flying:
-		if err := c.arrive(o); err != nil && c.err == nil {
-			_ = c.end(err)
-		}
-	default:
+	if len(c.flying) == 0 {
+		return
+	}
+	if err := c.arrive(<-c.flying); err != nil && c.err == nil {
+		_ = c.end(err)
 	}
 }
 
@@ -359,8 +347,6 @@ func (b Batch) Version() uint64 {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.landed.Load() {
-		c.land()
-	}
+	c.land()
 	return uint64(c.version)
 }

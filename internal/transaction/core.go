@@ -104,11 +104,6 @@ func (c *core) init(tx Txn, o *IterOptions) error {
 	if c.view = tx.s.view; c.view == nil {
 		return base.ErrTxnDone // the transaction ended just now, on another goroutine
 	}
-	if tx.in != nil {
-		if err := tx.in.readable(tx); err != nil {
-			return err
-		}
-	}
 	c.skip, c.escapes = tx.skip(nil), false
 	c.ahead.Init(c.view.Tree)
 	c.setBounds(o)

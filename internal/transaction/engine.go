@@ -23,8 +23,8 @@ import (
 	"github.com/stoatdb/stoat/internal/work"
 )
 
-// An Engine has what transactions use of a database. The zero values of the fields
-// below are not ready for use; all are immutable.
+// An Engine has what transactions use of a database. The fields up to NoGaps are set before
+// the first transaction and do not change.
 type Engine struct {
 	Store        *state.Store
 	Commits      *commit.Committer

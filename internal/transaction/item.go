@@ -11,8 +11,7 @@ import (
 	"github.com/stoatdb/stoat/internal/values"
 )
 
-// An Item is one version of one key. It is borrowed. An Item of an iterator is
-// valid until the iterator moves, an Item of GetItem until the transaction ends.
+// An Item is stoat.Item.
 type Item struct {
 	tx       Txn
 	entry    base.Entry

@@ -6,53 +6,20 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 )
 
-// IterOptions choose what an iterator shows.
+// IterOptions are stoat.IterOptions.
 type IterOptions struct {
-	// Lower (inclusive) and Upper (exclusive) bound the keys. nil is no bound.
-	// Prefix restricts further to keys that start with it.
 	Lower, Upper, Prefix []byte
-	// Reverse iterates from the last key to the first.
-	Reverse bool
-	// KeysOnly reads no values: Value returns nil.
-	KeysOnly bool
-	// AllVersions shows every kept version of every key, including tombstones and
-	// expired values. Versions of a key come newest first, and oldest first with
-	// Reverse.
-	//
-	// The iterator ignores deletions by DeleteRange, DropPrefix and DropAll: it
-	// shows what they deleted and is still kept, and does not show the deletions.
-	//
-	// Background jobs drop versions that no snapshot sees: those beyond
-	// Options.NumVersions, and those that a range deletion hides. They drop a
-	// tombstone when it hides nothing any more.
-	AllVersions bool
-	// Since shows only versions greater than it: what was written after the
-	// transaction of that version. Without AllVersions, that is the newest version
-	// of each key, if it is a value. A caller that follows changes therefore sees
-	// no deletions. With AllVersions, it sees the deletions that are still kept.
-	//
-	// The iterator does not read tables without newer versions. It reads all of the
-	// others, as without Since. So it finds recent writes fast. Later, merges move
-	// them into tables with older data.
-	Since uint64
-	// Prefetch is how many upcoming values the iterator fetches from the disk
-	// together, if they lie in value files and are not in memory yet. Default: 32.
-	// Maximum: 64; a greater number means 64. A negative number fetches values one
-	// by one.
-	Prefetch int
+	Reverse              bool
+	KeysOnly             bool
+	AllVersions          bool
+	Since                uint64
+	Prefetch             int
 }
 
 // prefetchDefault is the default of IterOptions.Prefetch, in values.
 const prefetchDefault = 32
 
-// An Iterator walks over the keys of a transaction's snapshot. It includes the
-// transaction's own writes as of the last First, Last or Seek. One goroutine at a time
-// may use it. The caller must close it; the end of the transaction closes it too.
-//
-// A key is valid until the iterator moves, a value until the transaction ends.
-//
-// An Iterator is a small value, and copies of it are the same iterator. A closed
-// iterator has no entries, and its Err returns ErrTxnDone. So does the zero Iterator.
+// An Iterator is stoat.Iterator.
 type Iterator struct {
 	c   *core
 	gen uint64 // the generation of c that this iterator is

@@ -112,13 +112,8 @@ var defaultSpace keyspace.Space
 // storedKey appends the stored form of a key that a read looks for to dst. It checks
 // what lookup does not check of stored keys.
 func (tx Txn) storedKey(dst, key []byte) ([]byte, error) {
-	if err := tx.Check(); err != nil {
+	if err := tx.readable(); err != nil {
 		return nil, err
-	}
-	if tx.in != nil {
-		if err := tx.in.readable(tx); err != nil {
-			return nil, err
-		}
 	}
 	if err := checkKey(key); err != nil {
 		return nil, err

@@ -91,17 +91,6 @@ func (m *many) clear() {
 	m.values.Clear()
 }
 
-// readable returns the error of reads of the transaction, or nil.
-func (tx Txn) readable() error {
-	if err := tx.Check(); err != nil {
-		return err
-	}
-	if tx.in != nil {
-		return tx.in.readable(tx)
-	}
-	return nil
-}
-
 // storedForm returns the stored form of key. It appends to buffer what differs from key.
 func (tx Txn) storedForm(buffer *[]byte, key []byte) []byte {
 	if tx.plain(key) {

@@ -8,12 +8,7 @@ import (
 	"github.com/stoatdb/stoat/internal/stamp"
 )
 
-// A TimedTxn is a transaction in a keyspace with timestamps, at one timestamp. Txn.At
-// makes it. Reads find the latest version of each key that is not after the
-// timestamp. Writes make versions at the timestamp.
-//
-// A TimedTxn is a small value, and belongs to the transaction that it was made of:
-// Commit, Discard and Err are those of the Txn.
+// A TimedTxn is stoat.TimedTxn.
 type TimedTxn struct {
 	tx  Txn // in Keyspace.versions, or in any other keyspace, which is misuse
 	err error
@@ -42,10 +37,7 @@ func (t TimedTxn) check() error {
 	if t.err != nil {
 		return t.err
 	}
-	if err := t.tx.Check(); err != nil {
-		return err
-	}
-	if err := t.tx.in.readable(t.tx); err != nil {
+	if err := t.tx.readable(); err != nil {
 		return err
 	}
 	if floor := t.tx.in.handle.Gate.Floor(); t.at < floor && !t.admitted {

@@ -9,15 +9,7 @@ import (
 	"github.com/stoatdb/stoat/internal/stamp"
 )
 
-// A TimedIterator walks over the keys of a keyspace with timestamps, at one timestamp.
-// It shows the version that each key has at the timestamp. Apart from that it is like
-// an Iterator.
-//
-// With IterOptions.AllVersions, it shows every version that is not after the timestamp,
-// with deletions and expired values. Versions of a key come with descending
-// timestamps, and with ascending ones with Reverse. Item.Timestamp tells the timestamp.
-// With IterOptions.Since, it shows only those that transactions after that version
-// wrote, whatever their timestamps; that needs AllVersions.
+// A TimedIterator is stoat.TimedIterator.
 type TimedIterator struct{ c *timedCore }
 
 // stepsMax is how many versions of a key an iterator passes one by one. It seeks over

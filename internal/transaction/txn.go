@@ -219,6 +219,17 @@ func (tx Txn) Check() error {
 	return nil
 }
 
+// readable returns the error of reads of the transaction, or nil.
+func (tx Txn) readable() error {
+	if err := tx.Check(); err != nil {
+		return err
+	}
+	if tx.in != nil {
+		return tx.in.readable(tx)
+	}
+	return nil
+}
+
 // context returns the context of the transaction.
 func (tx Txn) context() context.Context {
 	if tx.s.ctx == nil {

@@ -42,10 +42,10 @@ type update struct {
 // The first run reads what is visible, unless updates have met conflicts of late. After a
 // conflict, the update takes turns with those that want the same keys; see package turns.
 //
-// From then on a run is early: it reads what is applied, visible or not. So it need not
-// wait until the update before it is on the device. The log has that one first. So if this
-// one is on the device, that one is, too, and if that one fails, this one fails. Without a
-// commit, the update waits until what the last run read is visible.
+// From then on a run is early: it reads what is applied, visible or not. So it does not wait
+// until the earlier update is on the device. The log holds the earlier update first. If this
+// update is on the device, the earlier one is, too. If the earlier one fails, this one fails.
+// Without a commit, Update waits until what the last run read is visible.
 func (e *Engine) Update(ctx context.Context, retries int, d Durability, run func(Txn) error) error {
 	u := &update{e: e, ctx: work.Given(ctx), d: d, run: run}
 	returns := false

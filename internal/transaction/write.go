@@ -3,14 +3,11 @@ package transaction
 import (
 	"bytes"
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/settings"
-	"github.com/stoatdb/stoat/internal/values"
 )
 
 // Metadata is what the caller says about a value beside its bytes.
@@ -149,16 +146,8 @@ func (tx Txn) checkWrite() error {
 // writable returns the error of a write of key, or nil if the transaction can write
 // it.
 func (tx Txn) writable(key []byte) error {
-	if err := tx.Check(); err != nil {
+	if err := tx.checkWrite(); err != nil {
 		return err
-	}
-	if tx.s.writes == nil {
-		return base.ErrReadOnly
-	}
-	if tx.in != nil {
-		if err := tx.in.enter(tx); err != nil {
-			return err
-		}
 	}
 	return checkKey(key)
 }
@@ -204,23 +193,4 @@ func (tx Txn) Drop(ks *Keyspace, lo, hi []byte) error {
 		return err
 	}
 	return tx.deleteStored(lo, hi)
-}
-
-// WriteBack writes values as if they were new. Only a mutant calls it.
-func (tx Txn) WriteBack(live iter.Seq2[values.Live, error]) error {
-	for l := range live {
-		r, err := tx.s.view.Tree.Values(l.Pointer.File)
-		if err != nil {
-			return err
-		}
-		var arena codec.Arena
-		value, err := r.Get(l.Pointer, l.Key, l.Seq, &arena)
-		if err == nil {
-			err = tx.setStored(l.Key, value, base.Meta{Kind: base.KindSet})
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -2,7 +2,6 @@ package tree
 
 import (
 	"bytes"
-	"encoding/binary"
 	"math/bits"
 	"sync/atomic"
 
@@ -34,12 +33,12 @@ func newLevel(tables []*Table) level {
 	n := len(tables)
 	l := level{tables: tables, fences: make([]uint64, n), ends: make([]uint64, n), readers: make([]atomic.Pointer[table.Reader], n)}
 	first, last := tables[0], tables[len(tables)-1]
-	l.prefix = first.Smallest[:commonLen(first.Smallest, last.Largest)]
+	l.prefix = first.Smallest[:base.CommonLen(first.Smallest, last.Largest)]
 	for i, t := range tables {
 		invariant.Check(i == 0 || tables[i-1].EndsBefore(t.Smallest),
 			"table %d of a level begins before the end of the one before it", i)
-		l.fences[i] = fenceOf(t.Smallest[min(len(l.prefix), len(t.Smallest)):])
-		l.ends[i] = fenceOf(t.Largest[min(len(l.prefix), len(t.Largest)):])
+		l.fences[i] = base.Head(t.Smallest[min(len(l.prefix), len(t.Smallest)):])
+		l.ends[i] = base.Head(t.Largest[min(len(l.prefix), len(t.Largest)):])
 		l.newest = max(l.newest, t.LargestSeq)
 		l.bounds += int64(len(t.Smallest) + len(t.Largest))
 		if t.RangeDeletions > 0 && l.deletions == nil {
@@ -59,7 +58,7 @@ func (l *level) after(key []byte, orAt bool) int {
 	case c > 0:
 		return len(l.tables)
 	}
-	fence := fenceOf(key[n:])
+	fence := base.Head(key[n:])
 	from := l.lowerFence(fence)
 	to := from
 	for to < len(l.fences) && l.fences[to] == fence {
@@ -126,7 +125,7 @@ func (l *level) from(key []byte) int {
 // endsBefore reports whether table i has no key at or after key.
 func (l *level) endsBefore(i int, key []byte) bool {
 	if bytes.HasPrefix(key, l.prefix) {
-		if fence := fenceOf(key[len(l.prefix):]); fence != l.ends[i] {
+		if fence := base.Head(key[len(l.prefix):]); fence != l.ends[i] {
 			return l.ends[i] < fence
 		}
 	}
@@ -140,27 +139,4 @@ func (l *level) before(key []byte) int {
 		return len(l.tables) - 1
 	}
 	return l.after(key, true) - 1
-}
-
-func fenceOf(key []byte) uint64 {
-	if len(key) >= 8 {
-		return binary.BigEndian.Uint64(key)
-	}
-	var b [8]byte
-	copy(b[:], key)
-	return binary.BigEndian.Uint64(b[:])
-}
-
-// commonLen returns the length of the common prefix of a and b.
-func commonLen(a, b []byte) int {
-	n, i := min(len(a), len(b)), 0
-	for ; i+8 <= n; i += 8 {
-		if x := binary.LittleEndian.Uint64(a[i:]) ^ binary.LittleEndian.Uint64(b[i:]); x != 0 {
-			return i + bits.TrailingZeros64(x)/8
-		}
-	}
-	for i < n && a[i] == b[i] {
-		i++
-	}
-	return i
 }

@@ -40,9 +40,6 @@ const (
 // A Claim is the keys from Lo, inclusive, to Hi, exclusive. A nil Hi means no end.
 type Claim struct{ Lo, Hi []byte }
 
-// Empty reports whether c has no keys.
-func (c Claim) Empty() bool { return c.Hi != nil && bytes.Compare(c.Lo, c.Hi) >= 0 }
-
 // Clone returns a claim that shares no memory with c.
 func (c Claim) Clone() Claim { return Claim{bytes.Clone(c.Lo), bytes.Clone(c.Hi)} }
 
