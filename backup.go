@@ -85,19 +85,21 @@ func (d *DB) Stream(ctx context.Context, o StreamOptions, fn func(b *StreamBatch
 		return 0, err
 	}
 	defer tx.Discard()
-	return tx.ReadVersion(), guardRead(tx, func(tx Txn) error {
+	return tx.ReadVersion(), guardRead(tx, func(tx Txn) (err error) {
 		streams := make([]stream.Items[Item, StreamItem], len(keyspaces))
 		for i := range streams {
-			if o.Keyspace = keyspaces[i]; err == nil {
-				streams[i], err = tx.stream(o)
+			o.Keyspace = keyspaces[i]
+			if streams[i], err = tx.stream(o); err != nil {
+				return err
 			}
 		}
 		for i := range streams {
-			if err == nil {
-				err = streams[i].Run(ctx, func(items []StreamItem) error { return fn(&StreamBatch{items, keyspaces[i]}) })
+			batch := func(items []StreamItem) error { return fn(&StreamBatch{items, keyspaces[i]}) }
+			if err = streams[i].Run(ctx, batch); err != nil {
+				return err
 			}
 		}
-		return err
+		return nil
 	})
 }
 

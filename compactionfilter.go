@@ -57,15 +57,12 @@ const (
 
 // A FilterValue is the value that a Filter decides about.
 type FilterValue struct {
-	entry *base.Entry
+	entry base.Entry
 	read  func() ([]byte, error)
 }
 
 // Size returns the length of the value in bytes, without reading the value.
 func (v *FilterValue) Size() int64 {
-	if v.entry == nil {
-		return 0
-	}
 	if v.entry.Meta.Kind != base.KindPointer {
 		return int64(len(v.entry.Value))
 	}
@@ -87,27 +84,17 @@ func (v *FilterValue) Bytes() ([]byte, error) {
 
 // ExpiresAt returns the time when the value expires, or the zero time if it never does.
 func (v *FilterValue) ExpiresAt() time.Time {
-	if v.entry == nil || v.entry.Meta.ExpiresAt == 0 {
+	if v.entry.Meta.ExpiresAt == 0 {
 		return time.Time{}
 	}
 	return time.UnixMilli(int64(v.entry.Meta.ExpiresAt))
 }
 
 // UserMeta returns the byte that the option UserMeta attached to the value, or 0.
-func (v *FilterValue) UserMeta() byte {
-	if v.entry == nil {
-		return 0
-	}
-	return v.entry.Meta.User
-}
+func (v *FilterValue) UserMeta() byte { return v.entry.Meta.User }
 
 // Version returns the version of the transaction that wrote the value.
-func (v *FilterValue) Version() uint64 {
-	if v.entry == nil {
-		return 0
-	}
-	return uint64(v.entry.Seq)
-}
+func (v *FilterValue) Version() uint64 { return uint64(v.entry.Seq) }
 
 // filterWarningEvery is the least time between two warnings about one filter.
 const filterWarningEvery = time.Minute
@@ -146,7 +133,7 @@ func (s *screener) screen(filter string, e *base.Entry, value func() ([]byte, er
 			answer, rewritten = compact.ScreenKeep, nil
 		}
 	}()
-	decision, replacement := used.Filter(transaction.UserKey(e.Key), &FilterValue{e, value})
+	decision, replacement := used.Filter(transaction.UserKey(e.Key), &FilterValue{*e, value})
 	answer, err := screened(decision, uint64(len(replacement)))
 	switch {
 	case err != nil:

@@ -2,7 +2,6 @@ package stoat
 
 import (
 	"context"
-	"runtime/debug"
 	"sync"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -85,24 +84,14 @@ func (d *DB) UpdateContext(ctx context.Context, fn func(tx Txn) error, opts ...C
 	return tx.Commit(opts...)
 }
 
-// View and Update guard the whole function of the caller against faults in mapped
-// files, on the goroutine that runs it; see package fault. Begin takes no function,
-// and several goroutines may use a transaction. So each method that reads mapped
-// bytes also guards itself.
-
-// guardRead runs fn in tx, and turns a fault in a mapped file into an error.
-func guardRead(tx Txn, fn func(tx Txn) error) (err error) {
+// guardRead runs fn in tx, and turns a fault in a mapped file into an error. View and
+// Update guard the whole function of the caller, on the goroutine that runs it. Begin takes
+// no function. So each method that reads mapped bytes also guards itself.
+func guardRead(tx Txn, fn func(tx Txn) error) error {
 	if fn == nil {
 		return errNoFunction
 	}
-	was := debug.SetPanicOnFault(true)
-	defer func() {
-		debug.SetPanicOnFault(was)
-		if p := recover(); p != nil {
-			err = fault.Of(p)
-		}
-	}()
-	return fn(tx)
+	return fault.Guard(func() error { return fn(tx) })
 }
 
 // Mode says what a transaction may do.
@@ -121,9 +110,9 @@ const (
 //
 // Bytes that the transaction lends may lie in mapped files. If the device is lost, a
 // read of such bytes is a memory fault. View and Update turn that fault into an
-// error, also when fn itself reads the bytes, on its own goroutine. With Begin, only the methods of the
-// transaction do. A caller whose own reads must survive the fault uses methods that
-// copy, such as GetCopy.
+// error, also when fn itself reads the bytes, on its own goroutine. With Begin, only
+// the methods of the transaction do. A caller whose own reads must survive the fault
+// uses methods that copy, such as GetCopy.
 func (d *DB) Begin(mode Mode) (Txn, error) {
 	return d.BeginContext(context.Background(), mode)
 }

@@ -34,8 +34,8 @@ const followEveryDefault = 10 * time.Millisecond
 // the next writer has, and reports a Warning.
 func OpenFollower(dir string, opts *Options) (*DB, error) {
 	o := opts.withDefaults()
-	o.ReadOnly, o.follows = true, true
-	return open(dir, o, engine.Options{})
+	o.ReadOnly = true
+	return open(dir, o, engine.Options{Follows: true})
 }
 
 // Refresh makes later transactions of a follower see all that the writer had committed
@@ -51,7 +51,7 @@ func (d *DB) Refresh(ctx context.Context) error {
 
 // follow calls a method of the follower, which name names in errors.
 func (d *DB) follow(ctx context.Context, name string, call func(ctx context.Context) error) error {
-	ctx, end, err := d.engine.Group.Begin(work.Given(ctx))
+	ctx, end, err := d.engine.Group.Begin(ctx)
 	if err != nil {
 		return err
 	}

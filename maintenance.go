@@ -173,7 +173,7 @@ func (d *DB) dropRange(ctx context.Context, ks *transaction.Keyspace, lo, hi []b
 // them to tables of the copy only. It refreshes first, and makes durable in the database
 // what the copy has. The writer neither knows nor waits.
 func (d *DB) Checkpoint(ctx context.Context, dir string) error {
-	if d.opts.ReadOnly && !d.opts.follows {
+	if d.opts.ReadOnly && d.engine.Follower == nil {
 		return ErrReadOnly
 	}
 	ctx, end, err := d.engine.Group.Begin(ctx)

@@ -3,7 +3,6 @@ package stoat
 import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/partial"
-	"github.com/stoatdb/stoat/internal/settings"
 )
 
 // A MergeFunction makes values of operands, which Txn.Merge writes. Package merge has
@@ -76,20 +75,4 @@ func (tx Txn) Merge(key, operand []byte) error { return tx.t.Merge(key, operand)
 // ErrConflict.
 func (tx Txn) Renew(key []byte, expiry SetOption) error {
 	return tx.t.Renew(key, metadata([]SetOption{expiry}))
-}
-
-// haveNames reports whether each of the functions or filters has a name of its own.
-func haveNames[T interface {
-	comparable
-	Name() string
-}](all []T) bool {
-	var none T
-	names := map[string]bool{}
-	for _, one := range all {
-		if one == none || one.Name() == "" || one.Name() == settings.NoName || names[one.Name()] {
-			return false
-		}
-		names[one.Name()] = true
-	}
-	return true
 }

@@ -48,7 +48,7 @@ func open(dir string, opts Options, extra engine.Options) (*DB, error) {
 	}
 	d := &DB{opts: opts, reports: reporter{events: opts.Events, logger: opts.Logger}}
 	o := d.opts.engine(vfs.Strict(opts.FS, path), path)
-	o.Executor, o.Upgrade, o.Report = extra.Executor, extra.Upgrade, d.reports.emit
+	o.Executor, o.Upgrade, o.Follows, o.Report = extra.Executor, extra.Upgrade, extra.Follows, d.reports.emit
 	o.Screen = d.opts.screen(o.Report)
 	if err := d.engine.Open(o); err != nil {
 		d.reports.queue.End()
@@ -70,7 +70,7 @@ func absolute(fs vfs.FS, dir string) (string, error) {
 // engine returns the options of the engine for a database in dir, without what connects
 // it to a DB.
 func (o *Options) engine(fs vfs.FS, dir string) engine.Options {
-	e := engine.Options{FS: fs, Dir: dir, ReadOnly: o.ReadOnly, Follows: o.follows, FollowEvery: o.FollowEvery, MustExist: o.MustExist, Clock: o.Clock,
+	e := engine.Options{FS: fs, Dir: dir, ReadOnly: o.ReadOnly, FollowEvery: o.FollowEvery, MustExist: o.MustExist, Clock: o.Clock,
 		MemoryBudget: o.MemoryBudget, MemtableSize: o.MemtableSize, Durability: transaction.Durability(o.Durability),
 		Keys: o.Keys, DataKeyAge: o.DataKeyAge, Settings: o.given()}
 	for _, f := range o.MergeFunctions {

@@ -143,8 +143,6 @@ type Options struct {
 	// FollowEvery leaves that to DB.Refresh. Default: 10 ms.
 	FollowEvery time.Duration
 
-	follows bool // OpenFollower opens the database
-
 	// FS is the file system of the database. Default: the files of the operating
 	// system, vfs.OS. Package vfs/memfs has a file system in memory, and vfs/faultfs
 	// one that fails on demand.
@@ -264,6 +262,22 @@ func (o *Options) validate() error {
 	}
 	given := o.given()
 	return given.Validate("Options")
+}
+
+// haveNames reports whether each of the functions or filters has a name of its own.
+func haveNames[T interface {
+	comparable
+	Name() string
+}](all []T) bool {
+	var none T
+	names := map[string]bool{}
+	for _, one := range all {
+		if one == none || one.Name() == "" || one.Name() == settings.NoName || names[one.Name()] {
+			return false
+		}
+		names[one.Name()] = true
+	}
+	return true
 }
 
 // Compression says how the database compresses values on the disk. With any

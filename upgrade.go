@@ -39,15 +39,12 @@ type UpgradeReport struct {
 // until Upgrade earlier versions of stoat can open the database too. opts may be nil.
 // Without a database, Upgrade returns fs.ErrNotExist of package io/fs.
 func Upgrade(dir string, opts *Options) (*UpgradeReport, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
+	o := opts.withDefaults()
 	if o.ReadOnly {
 		return nil, ErrReadOnly
 	}
 	o.MustExist = true
-	d, err := open(dir, o.withDefaults(), engine.Options{Upgrade: true})
+	d, err := open(dir, o, engine.Options{Upgrade: true})
 	if err != nil {
 		return nil, err
 	}

@@ -76,6 +76,15 @@ var ErrTimestampDiscarded = errors.New("stoat: timestamp was discarded")
 var ErrNoKeyspace = errors.New("stoat: no such keyspace")
 
 var (
+	// ErrClosed says that the database is closed.
+	ErrClosed = errors.New("stoat: database is closed")
+
+	// ErrConflict says that a transaction read what another one changed since.
+	ErrConflict = errors.New("stoat: transaction conflict")
+
+	// ErrFailed says that the database takes no more writes.
+	ErrFailed = errors.New("stoat: database takes no more writes")
+
 	// ErrNotFound says that a key has no value in a snapshot.
 	ErrNotFound = errors.New("stoat: key not found")
 
@@ -140,3 +149,12 @@ func (e *KeyOrderError) Error() string {
 
 // Unwrap returns ErrInvalid.
 func (e *KeyOrderError) Unwrap() error { return ErrInvalid }
+
+// A LogGoneError says that the log does not have the next transaction any more.
+type LogGoneError struct {
+	// Oldest is a version after which the log has transactions.
+	Oldest SeqNum
+}
+
+// Error describes the error.
+func (LogGoneError) Error() string { return "the log does not have the next transaction" }

@@ -22,12 +22,3 @@ type LogSpan struct {
 	End       int64
 	EndChain  uint64
 }
-
-// A LogGoneError says that the log does not have the next transaction any more.
-type LogGoneError struct {
-	// Oldest is a version after which the log has transactions.
-	Oldest SeqNum
-}
-
-// Error describes the error.
-func (LogGoneError) Error() string { return "the log does not have the next transaction" }

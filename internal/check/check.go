@@ -99,9 +99,7 @@ func (c *checker) reader(f *valueFile) (*values.Reader, error) {
 
 func (c *checker) run() error {
 	v := c.o.State.Version
-	for level := range v.Levels {
-		c.progress.Total += v.Bytes(level)
-	}
+	c.progress.Total += v.TableBytes()
 	for _, f := range v.Values {
 		c.progress.Total += f.Size
 	}

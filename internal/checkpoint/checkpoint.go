@@ -144,11 +144,9 @@ func (c *checkpoint) makeLock() {
 // tables: once the writer has removed a name, a link is a copy.
 func (c *checkpoint) fill() error {
 	state := c.source.State
-	for _, tables := range state.Version.Levels {
-		for _, t := range tables {
-			if err := c.add(base.TableName(t.Num), t.Size, vfs.CatTable); err != nil {
-				return err
-			}
+	for t := range state.Version.Tables() {
+		if err := c.add(base.TableName(t.Num), t.Size, vfs.CatTable); err != nil {
+			return err
 		}
 	}
 	held := withoutGarbage(state.Version)

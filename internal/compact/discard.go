@@ -162,18 +162,16 @@ func (p *Plan) Elsewhere(v *manifest.Version, unflushed base.SeqNum) Elsewhere {
 	// The last user's key may have older versions after the inputs.
 	around := keyRange{lo: r.lo, hi: append(bytes.Clone(stamp.KeyOf(r.hi)), bytes.Repeat([]byte{0xff}, stamp.Size)...)}
 	e := Elsewhere{First: unflushed}
-	for _, tables := range v.Levels {
-		for _, t := range tables {
-			if inputs[t.Num] || around.before(t) || around.after(t) {
-				continue
-			}
-			e.Purged = e.Purged || t.RangeDeletions > 0
-			switch {
-			case !r.before(t):
-				e.First = min(e.First, t.SmallestSeq)
-			case e.After == nil || bytes.Compare(t.Smallest, e.After) < 0:
-				e.After = t.Smallest
-			}
+	for t := range v.Tables() {
+		if inputs[t.Num] || around.before(t) || around.after(t) {
+			continue
+		}
+		e.Purged = e.Purged || t.RangeDeletions > 0
+		switch {
+		case !r.before(t):
+			e.First = min(e.First, t.SmallestSeq)
+		case e.After == nil || bytes.Compare(t.Smallest, e.After) < 0:
+			e.After = t.Smallest
 		}
 	}
 	return e

@@ -85,22 +85,15 @@ func (p *picker) deletesInLevel0() bool {
 
 // hiddenEnough returns how many bytes the tombstones of level 0 must hide.
 func (p *picker) hiddenEnough() int64 {
-	all := int64(0)
-	for level := range p.v.Levels {
-		all += p.v.Bytes(level)
-	}
-	for _, f := range p.v.Values {
-		all += int64(f.Live)
-	}
-	return max(min(hiddenMin, p.s.BaseSizeMin/64), all/hiddenPart)
+	return max(min(hiddenMin, p.s.BaseSizeMin/64), p.v.LiveBytes()/hiddenPart)
 }
 
 // hides returns how many bytes t of level 0 is known to hide from all readers.
 func (p *picker) hides(t *manifest.Table) int64 {
-	if p.s.Hides == nil || t.LargestSeq > p.s.OldestSnapshot {
+	if t.LargestSeq > p.s.OldestSnapshot {
 		return 0
 	}
-	return p.s.Hides(t.Num)
+	return p.s.Hides[t.Num]
 }
 
 // hiddenBy estimates how many bytes of tables and values a slice hides, in the slice and in

@@ -83,7 +83,7 @@ func TestHidden_Level0IsMergedForWhatTheFlusherMeasured(t *testing.T) {
 		if c.snapshot {
 			s.OldestSnapshot = 9
 		}
-		s.Hides = func(n base.FileNum) int64 { return map[base.FileNum]int64{1: c.hides}[n] }
+		s.Hides = map[base.FileNum]int64{1: c.hides}
 		v := shaped(
 			&manifest.Table{Level: 0, Run: 1, Smallest: []byte("a"), Largest: []byte("z"), Size: 1000, LargestSeq: 10,
 				Entries: 10, Deletions: c.deletions, CreatedMs: s.NowMs},

@@ -77,6 +77,9 @@ type Job struct {
 	Stop func() error
 }
 
+// A Screen asks a compaction filter about an entry, whose value it can read.
+type Screen func(e *base.Entry, value func() ([]byte, error)) (Decision, []byte)
+
 // A Decision is the answer of a compaction filter.
 type Decision uint8
 

@@ -61,9 +61,9 @@ type Shape struct {
 	// may still be needed.
 	Partials []Span
 
-	// Hides returns how many bytes a table of level 0 is known to hide below, or 0 if that is
-	// unknown. It may be nil.
-	Hides func(base.FileNum) int64
+	// Hides has how many bytes tables of level 0 are known to hide below. Of other tables that
+	// is unknown.
+	Hides map[base.FileNum]int64
 
 	// Screens says that a compaction filter is registered. Then no table moves to another
 	// level unchanged, so that the filter sees each value on its way down.

@@ -19,11 +19,9 @@ func (d *dumper) hint(num base.FileNum) *table.Hint {
 	if state.Version == nil {
 		return nil
 	}
-	for _, tables := range state.Version.Levels {
-		for _, t := range tables {
-			if t.Num == num {
-				return &table.Hint{Salt: t.Salt}
-			}
+	for t := range state.Version.Tables() {
+		if t.Num == num {
+			return &table.Hint{Salt: t.Salt}
 		}
 	}
 	return nil

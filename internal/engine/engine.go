@@ -136,7 +136,7 @@ func (e *Engine) assemble(s manifest.State) {
 	e.Decoded = cache.New(o.MemoryBudget / decodedShare)
 	e.assembleWrites(s)
 	e.assembleJobs(s)
-	e.assembleCalls(s)
+	e.assembleCalls()
 }
 
 // assembleWrites makes what transactions use: the state, and the path of a write.
@@ -181,16 +181,18 @@ func (e *Engine) assembleWrites(s manifest.State) {
 	}
 }
 
-// assembleJobs makes the background jobs.
+// assembleJobs makes the keyspaces and the background jobs.
 func (e *Engine) assembleJobs(s manifest.State) {
 	o, w := &e.o, &e.Workers
 	flush, compact, collectGarbage := w.Flusher.Wake, w.Compactor.Wake, w.Collector.Wake
+	e.Spaces = spaces.New(spaces.Options{Store: e.Store, Commits: e.Commits, Group: e.Group, HashSeed: s.HashSeed,
+		Free: e.Manual.Free, Changed: e.Settings.Set, Dropped: e.wakeDropper, Discarded: compact, Report: o.Report})
 	e.Jobs = jobs.New(jobs.Options{
 		Store: e.Store, Commits: e.Commits, Throttle: e.Throttle, Space: e.Space, Quarantine: &e.Quarantine,
 		Group: e.Group, Executor: e.exec, Activity: &e.Activity, Place: &e.Streams.Options, Report: o.Report,
 		Unmapped: e.Unmapped, HashSeed: s.HashSeed,
 		MemtableSize: o.MemtableSize, Settings: e.Settings.Of, VersionsMax: e.Settings.VersionsMax,
-		Raises: raises{e}, Functions: e.Transactions.Functions, Screen: e.screen(),
+		Raises: e.Spaces, Functions: e.Transactions.Functions, Screen: e.screen(),
 		Flush: flush, Compact: compact, Collect: collectGarbage,
 	})
 	e.Collector = collect.New(collect.Options{
@@ -208,15 +210,12 @@ func (e *Engine) assembleJobs(s manifest.State) {
 }
 
 // assembleCalls makes the parts for calls that are jobs of their own.
-func (e *Engine) assembleCalls(s manifest.State) {
+func (e *Engine) assembleCalls() {
 	o := &e.o
 	e.Manual = manual.Engine{Store: e.Store, Commits: e.Commits, Jobs: e.Jobs, Collector: e.Collector,
 		Space: e.Space, Quarantine: &e.Quarantine, Group: e.Group}
 	e.Ingests = ingest.Engine{Store: e.Store, Commits: e.Commits, Jobs: e.Jobs, Space: e.Space, Throttle: e.Throttle,
 		Place: &e.Streams.Options, Group: e.Group, Executor: e.exec, Unmapped: e.Unmapped}
-	e.Spaces = spaces.New(spaces.Options{Store: e.Store, Commits: e.Commits, Group: e.Group, HashSeed: s.HashSeed,
-		Free: e.Manual.Free, Changed: e.Settings.Set, Dropped: e.wakeDropper, Discarded: e.Workers.Compactor.Wake,
-		Report: o.Report})
 	e.Checkpoints = checkpoint.New(checkpoint.Options{Store: e.Store, Executor: e.exec, Report: o.Report,
 		Settings: e.Settings.Of, Hold: e.holdAll, LockName: LockName, Keys: e.Keys})
 }
@@ -237,7 +236,7 @@ func (e *Engine) mappedFiles(closed func() bool) *tree.Files {
 
 // screen returns jobs.Options.Screen, which asks the filter of the entry's keyspace. It
 // returns nil if no filter is registered.
-func (e *Engine) screen() func(entry *base.Entry, value func() ([]byte, error)) (compact.Decision, []byte) {
+func (e *Engine) screen() compact.Screen {
 	if e.o.Screen == nil {
 		return nil
 	}
@@ -305,19 +304,4 @@ func (e *Engine) startWorkers() {
 func (e *Engine) wakeDropper() {
 	e.dropperStart.Do(func() { e.Group.Run(e.Workers.Dropper, 0, e.Spaces.Step) })
 	e.Workers.Dropper.Wake()
-}
-
-// raises is jobs.Raises. The registry of keyspaces is made after the jobs.
-type raises struct{ e *Engine }
-
-func (r raises) SettledBelow(number uint32, before base.SeqNum) uint64 {
-	return r.e.Spaces.SettledBelow(number, before)
-}
-
-func (r raises) LastRaise(number uint32, settled base.SeqNum) (last base.SeqNum, next base.FileNum, rose bool) {
-	return r.e.Spaces.LastRaise(number, settled)
-}
-
-func (r raises) Judges(number uint32, point uint64, settled base.SeqNum) {
-	r.e.Spaces.Judges(number, point, settled)
 }

@@ -64,7 +64,7 @@ func openKeys(o seal.Options, memoryBudget int64, refuse func(*manifest.State) e
 	if err != nil {
 		return nil, nil, err
 	}
-	keys.Memory.SetLimit(memoryBudget / 2) // the governor soon knows better
+	keys.Memory.SetLimit(memoryBudget / 2) // until the first round of the governor
 	return keys.FS(o.FS), keys, nil
 }
 

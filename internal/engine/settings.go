@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
@@ -25,7 +26,7 @@ func (e *Engine) chooseSettings(s *manifest.State) (change *manifest.Keyspace, e
 	if err != nil {
 		return nil, err
 	}
-	keyspaces := append([]*manifest.Keyspace(nil), s.Keyspaces...)
+	keyspaces := slices.Clone(s.Keyspaces)
 	if e.o.Upgrade {
 		e.Upgraded.Was = *s
 		before := next.Settings

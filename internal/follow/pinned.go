@@ -110,11 +110,9 @@ func (p *Pinned) openAll(fs vfs.FS, dir string) error {
 		}
 		return err
 	}
-	for _, level := range p.State.Version.Levels {
-		for _, t := range level {
-			if err := open(base.TableName(t.Num), vfs.CatTable); err != nil {
-				return err
-			}
+	for t := range p.State.Version.Tables() {
+		if err := open(base.TableName(t.Num), vfs.CatTable); err != nil {
+			return err
 		}
 	}
 	for _, v := range p.State.Version.Values {

@@ -142,7 +142,7 @@ func (g *Governor) forgetSomeLocked() {
 // if too many are open. It waits until those that it has retired before are closed. While an
 // old transaction keeps them, their files may be mapped a second time. The caller holds mu.
 func (g *Governor) closeSomeLocked() {
-	if len(g.files) <= g.OpenMax || g.store.Retired() > 0 {
+	if len(g.files) <= g.OpenMax || g.store.HasRetired() {
 		return
 	}
 	for i := range g.files {

@@ -107,12 +107,10 @@ func nextLook(in lookInputs) (again time.Duration) {
 // tablesAge reports whether v has tables, and any with expiring values or
 // deletions.
 func tablesAge(v *manifest.Version) (tables, aging bool) {
-	for _, level := range v.Levels {
-		for _, t := range level {
-			tables = true
-			if t.Expiring+t.Deletions+t.RangeDeletions > 0 {
-				return true, true
-			}
+	for t := range v.Tables() {
+		tables = true
+		if t.Expiring+t.Deletions+t.RangeDeletions > 0 {
+			return true, true
 		}
 	}
 	return tables, false
@@ -283,7 +281,7 @@ func (j *Jobs) merge(plan *compact.Plan, newFile func() (compact.NewFile, error)
 	files := tree.New(j.o.Unmapped)
 	defer func() { err = errors.Join(err, files.Close()) }()
 	view := files.View(&manifest.Version{Levels: plan.Inputs}, nil)
-	job := j.newJob(nil)
+	job := j.newJob()
 	if job.Deletions, err = view.Deletions(); err != nil {
 		return result, err
 	}

@@ -69,7 +69,7 @@ func (j *Jobs) deletionsDue(idle, scarce bool) (due bool, again time.Duration) {
 			return false, time.Duration(wait)
 		}
 	}
-	enough, all := j.flushMin(), j.allBytes()
+	enough, all := j.flushMin(), j.store.Version().LiveBytes()
 	if !idle && !scarce {
 		enough = max(enough, all/deletionsPart)
 	}
@@ -78,18 +78,6 @@ func (j *Jobs) deletionsDue(idle, scarce bool) (due bool, again time.Duration) {
 		*look = deletionsSeen{at: work.Now(), table: t, count: count, hidden: hidden}
 	}
 	return look.hidden >= enough, 0
-}
-
-// allBytes returns how much tables take and the values that they refer to.
-func (j *Jobs) allBytes() (bytes int64) {
-	v := j.store.Version()
-	for level := range v.Levels {
-		bytes += v.Bytes(level)
-	}
-	for _, f := range v.Values {
-		bytes += int64(f.Live)
-	}
-	return bytes
 }
 
 // hiddenBy estimates how many bytes of tables and values t hides. It stops at enough.

@@ -15,12 +15,13 @@ type Raises interface {
 	// SettledBelow returns a timestamp of a keyspace. Every version below it is in a
 	// commit before the given one.
 	SettledBelow(keyspace uint32, before base.SeqNum) uint64
-	// LastRaise tells which tables may hold what the last raise of the discard point of a
-	// keyspace made garbage. They have versions up to last. Of the last level, the tables
-	// from next on hold none: jobs have judged them. rose is false if the point never rose.
+	// LastRaise describes the last rise of the discard point of a keyspace. rose is false if
+	// the point never rose. The rise made garbage of versions up to last. Tables of the last
+	// level from number next on hold none of it: a job has judged them.
 	//
-	// All commits up to settled are in tables, and all snapshots see them. While last is not
-	// settled, jobs keep some garbage. So next rises once more when last is settled.
+	// Tables have all commits up to settled, and all snapshots see them. Jobs that run before
+	// last is settled keep some garbage. So once last is settled, next is above all tables,
+	// until a merge begins.
 	LastRaise(keyspace uint32, settled base.SeqNum) (last base.SeqNum, next base.FileNum, rose bool)
 	// Judges tells that a merge begins that drops versions below point, a discard point of
 	// the keyspace. The caller holds Compacting, so that no other merge runs.
@@ -46,7 +47,7 @@ func raisedIn(t *manifest.Table, of []raisedSpace) []raisedSpace {
 // timestamps.
 func (j *Jobs) discardable(shape *compact.Shape) {
 	s := j.store.State()
-	if j.o.Raises == nil || !slices.ContainsFunc(s.Keyspaces, (*manifest.Keyspace).Timed) {
+	if !slices.ContainsFunc(s.Keyspaces, (*manifest.Keyspace).Timed) {
 		return
 	}
 	var all []raisedSpace // s has the keyspaces in the order of their keys
@@ -79,7 +80,7 @@ func (j *Jobs) discardable(shape *compact.Shape) {
 // no keyspace has timestamps.
 func (j *Jobs) discards(plan *compact.Plan, oldest base.SeqNum) func(number uint32) compact.Discard {
 	s := j.store.State()
-	if j.o.Raises == nil || !slices.ContainsFunc(s.Keyspaces, (*manifest.Keyspace).Timed) {
+	if !slices.ContainsFunc(s.Keyspaces, (*manifest.Keyspace).Timed) {
 		return nil
 	}
 	if plan != nil {

@@ -31,10 +31,4 @@ func newEngine(t *testing.T, memtableSize int64) *engine {
 }
 
 // tableBytes returns the size of all tables.
-func (e *engine) tableBytes() (bytes int64) {
-	v := e.Store.Version()
-	for level := range v.Levels {
-		bytes += v.Bytes(level)
-	}
-	return bytes
-}
+func (e *engine) tableBytes() int64 { return e.Store.Version().TableBytes() }

@@ -120,7 +120,7 @@ func (j *Jobs) FlushNext() (due bool, err error) {
 		return false, nil
 	}
 	j.throttle.FlushBegins()
-	started, size := time.Now(), bytesOf(v.Memtables[from:])
+	started, size := time.Now(), v.BytesFrom(from)
 	err = j.flush(v, from)
 	j.throttle.FlushEnded(size, time.Since(started), err)
 	j.flushAll = j.flushAll && err != nil
@@ -285,7 +285,7 @@ func (j *Jobs) writeRun(memtables []*memtable.Table) (run, error) {
 // flushJob returns the job of a flush, without sources, and where its tables end.
 func (j *Jobs) flushJob(memtables []*memtable.Table) (compact.Job, compact.FlushCuts) {
 	version := j.store.Version()
-	job := j.newJob(nil)
+	job := j.newJob()
 	if s := job.Rules.Snapshots; mutant.On(mutant.FlushUnpublished) {
 		s[len(s)-1] = max(s[len(s)-1], memtables[0].LastSeq())
 	}
@@ -383,14 +383,6 @@ func entriesOf(tables []*memtable.Table) (entries int) {
 		entries += t.Len()
 	}
 	return entries
-}
-
-// bytesOf returns the memory of memtables, in bytes.
-func bytesOf(tables []*memtable.Table) (bytes int64) {
-	for _, t := range tables {
-		bytes += t.Bytes()
-	}
-	return bytes
 }
 
 // dataOf returns the size of the keys and values of memtables, in bytes.

@@ -107,9 +107,3 @@ func (j *Jobs) keepHidden(edit *manifest.Edit) {
 	}
 	j.hidden.Store(&next)
 }
-
-// hides returns compact.Shape.Hides.
-func (j *Jobs) hides() func(base.FileNum) int64 {
-	known := *j.hidden.Load()
-	return func(n base.FileNum) int64 { return known[n] }
-}

@@ -28,7 +28,7 @@ func (e *engine) set(size int, keys ...int) {
 func (e *engine) hidden() (bytes int64) {
 	hides := e.jobs.Shape(work.Idle, e.Store.Horizon()).Hides
 	for _, t := range e.Store.Version().Levels[0] {
-		bytes += hides(t.Num)
+		bytes += hides[t.Num]
 	}
 	return bytes
 }
@@ -87,7 +87,7 @@ func TestHidden_EndsWithTheTablesOfTheFlush(t *testing.T) {
 		e.jobs.flushHides.Store(&c.flushed)
 		e.jobs.keepHidden(&c.edit)
 		for n := base.FileNum(90); n < 100; n++ {
-			if got := e.jobs.hides()(n); got != c.want[n] {
+			if got := (*e.jobs.hidden.Load())[n]; got != c.want[n] {
 				t.Errorf("after %s: table %d hides %d bytes, want %d", c.name, n, got, c.want[n])
 			}
 		}

@@ -71,12 +71,13 @@ type idleDecision struct {
 
 // decideIdle decides what to do with a memtable that is not full.
 //
-// An idle database flushes it, so that the log becomes small and idle merging begins. It
-// does not wait for idleness if deletions hide much, nor, where space is scarce, if there
-// is much to flush. If there is little, it flushes that last, after merges have come to
-// rest. Before that, tables of a few deletions would take the room from the merges. A pause
-// is enough where it is used to merge level 0. A trickle of commits keeps nothing in memory
-// for ever, either.
+//   - An idle database flushes a memtable that is worth it. The log then becomes small, and
+//     idle merges begin.
+//   - Deletions that hide much, and a trickle of commits, do not wait for idleness. Nor does
+//     anything that is worth a flush while space is scarce.
+//   - A pause is enough if a merge of level 0 should come after the flush.
+//   - While space is scarce, a small memtable is flushed last, after merges have come to
+//     rest. Before that, tables of a few deletions would take the room from the merges.
 func decideIdle(in idleInputs) idleDecision {
 	worth := in.deletions || in.trickle || in.large
 	rest := in.load == work.Idle || in.scarce

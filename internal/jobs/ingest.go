@@ -13,7 +13,7 @@ import (
 // IngestJob returns the job that writes the tables of an ingest, without its Place. The
 // tables are shaped for the level that they are probably moved to.
 func (j *Jobs) IngestJob() compact.Job {
-	job := j.newJob(nil)
+	job := j.newJob()
 	job.Level, job.CreatedMs, job.Codec = manifest.Levels-1, j.store.Now(), j.codecs(manifest.Levels-1)
 	cuts := compact.CutsOfFlush(j.store.Version(), j.Shape(work.Busy, j.store.Horizon()), math.MaxInt64)
 	job.Splits, job.TableSize, job.SplitMin = cuts.Splits, cuts.TableSize, cuts.SplitMin
@@ -22,7 +22,7 @@ func (j *Jobs) IngestJob() compact.Job {
 
 // SortJob returns the job that writes sorted temporary tables of a bulk load.
 func (j *Jobs) SortJob() compact.Job {
-	job := j.newJob(nil)
+	job := j.newJob()
 	job.Level, job.Codec, job.TableSize = manifest.Levels-1, j.codecs(0), TableSize(j.o.MemtableSize)
 	return job
 }

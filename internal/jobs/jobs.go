@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"math/rand/v2"
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -9,7 +10,6 @@ import (
 	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/event"
 	"github.com/stoatdb/stoat/internal/histogram"
-	"github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/lock"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/mutant"
@@ -43,17 +43,16 @@ type Options struct {
 	Unmapped tree.Options
 	// Functions are the registered merge functions, nil for none.
 	Functions *partial.Functions
-	// Screen asks the compaction filter of a key about a value, which it can read; nil
-	// if no filter is registered.
-	Screen func(e *base.Entry, value func() ([]byte, error)) (compact.Decision, []byte)
-	// Raises tells about discard points; nil is for a database without keyspaces.
+	// Screen asks the filter of the key's keyspace. It is nil if no filter is registered.
+	Screen compact.Screen
+	// Raises tells about discard points. A database whose keyspaces have no timestamps does
+	// not use it.
 	Raises Raises
 
 	HashSeed     uint64
 	MemtableSize int64 // bytes
 	Settings     settings.Of
-	// VersionsMax returns the greatest NumVersions of all keyspaces. Default: that of
-	// the default keyspace, for databases without others.
+	// VersionsMax returns the greatest NumVersions of all keyspaces.
 	VersionsMax func() int
 
 	// Flush, Compact and Collect wake the workers.
@@ -99,9 +98,6 @@ type Counts struct {
 
 // New returns the jobs of a database.
 func New(o Options) *Jobs {
-	if o.VersionsMax == nil {
-		o.VersionsMax = func() int { return o.Settings(0).NumVersions }
-	}
 	j := &Jobs{o: o, store: o.Store, commits: o.Commits, throttle: o.Throttle, space: o.Space,
 		quarantine: o.Quarantine, Compacting: work.NewLock[lock.Compacting]()}
 	j.hidden.Store(new(map[base.FileNum]int64))
@@ -115,7 +111,8 @@ func (j *Jobs) Installed(s *manifest.State, edit *manifest.Edit) {
 	j.commits.Held.Forget(edit.DropValues...)
 	j.keepHidden(edit)
 	horizon := j.store.Horizon()
-	j.throttle.SetDebt(compact.Debt(s.Version, j.Shape(work.Busy, horizon)), j.Use(s.Version, s.FlushedSeq, horizon))
+	shape := j.Shape(work.Busy, horizon)
+	j.throttle.SetDebt(compact.Debt(s.Version, shape), j.Use(s.Version, s.FlushedSeq, shape))
 	j.space.Edited(j.Need(s.Version, horizon))
 }
 
@@ -140,14 +137,13 @@ func TableSize(memtableSize int64) int64 { return min(tableSizeMax, memtableSize
 // stopped returns an error when Close wants jobs to end.
 func (j *Jobs) stopped() error { return j.o.Group.Err() }
 
-// newJob returns a job that merges sources by the rules of this moment.
-func (j *Jobs) newJob(sources []iter.Source) compact.Job {
+// newJob returns a job by the rules of this moment, without sources.
+func (j *Jobs) newJob() compact.Job {
 	snapshots := j.store.Snapshots()
 	if mutant.On(mutant.ForgetSnapshots) {
 		snapshots = snapshots[len(snapshots)-1:]
 	}
 	return compact.Job{
-		Sources:   sources,
 		Functions: j.o.Functions,
 		Value:     j.value,
 		Rules: compact.Rules{
@@ -174,7 +170,7 @@ func (j *Jobs) codecs(level int) func(keyspace uint32) codec.ID {
 // newTableFile creates the file of a new table.
 func (j *Jobs) newTableFile() (compact.NewFile, error) {
 	n, f, err := j.store.NewTableFile()
-	return compact.NewFile{Num: n, File: f, Salt: salt()}, err
+	return compact.NewFile{Num: n, File: f, Salt: rand.Uint64()}, err
 }
 
 // removeOutput deletes the tables of a job that failed. Install may have opened

@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -11,8 +10,6 @@ import (
 	"github.com/stoatdb/stoat/internal/throttle"
 	"github.com/stoatdb/stoat/internal/work"
 )
-
-func salt() uint64 { return rand.Uint64() }
 
 // pausingRuns is how many runs of level 0 may hold one key while no commit
 // arrives. It is not so small that a writer that pauses again and again has small
@@ -39,7 +36,7 @@ func (j *Jobs) Shape(load work.Load, horizon uint64) compact.Shape {
 		OldestSnapshot: j.store.OldestSnapshot(),
 	}
 	j.discardable(&s)
-	s.Hides = j.hides()
+	s.Hides = *j.hidden.Load()
 	s.Screens = j.o.Screen != nil
 	for _, t := range j.store.View().Memtables {
 		if lo, hi, keys := t.Partials(); keys > 0 {
@@ -66,17 +63,14 @@ func (j *Jobs) Load() (now work.Load, falls time.Duration) {
 // is what it would be with plenty of room. On a disk that fills up, merges become
 // smaller and smaller, and would leave less and less for the next ones.
 func (j *Jobs) Need(v *manifest.Version, horizon uint64) space.Need {
-	all, next := int64(0), int64(0)
-	for level := range manifest.Levels {
-		all += v.Bytes(level)
-	}
+	next := int64(0)
 	shape := j.Shape(work.Idle, horizon)
 	shape.InputMax, shape.OutputMax = space.MergeMax, 0
 	shape.Scarce = false // otherwise the need of scarce space would keep space scarce
 	if plan, due := compact.Pick(v, shape); due && !plan.Move && !plan.Drop && !plan.ForFewerFiles() {
 		next = plan.InputBytes()
 	}
-	n := space.Need{Merge: space.MergeNeed(next, all, TableSize(j.o.MemtableSize))}
+	n := space.Need{Merge: space.MergeNeed(next, v.TableBytes(), TableSize(j.o.MemtableSize))}
 	for _, f := range v.Values {
 		if f.Values > 1 { // a file of one long value is never copied
 			n.Copy = max(n.Copy, f.Size)
@@ -90,10 +84,10 @@ func (j *Jobs) Debt(v *manifest.Version) int64 {
 	return compact.Debt(v, j.Shape(work.Busy, j.store.Horizon()))
 }
 
-// Use returns how the value files of v are used.
-func (j *Jobs) Use(v *manifest.Version, flushed base.SeqNum, horizon uint64) throttle.Use {
+// Use returns how the value files of v are used. shape is the Shape under a load.
+func (j *Jobs) Use(v *manifest.Version, flushed base.SeqNum, shape compact.Shape) throttle.Use {
 	u := j.Garbage(v, flushed)
-	u.Newest = compact.NewestValues(v, j.Shape(work.Busy, horizon))
+	u.Newest = compact.NewestValues(v, shape)
 	return u
 }
 

@@ -93,10 +93,8 @@ func (v *Version) checkSize() error {
 			sum += size
 		}
 	}
-	for _, tables := range v.Levels {
-		for _, t := range tables {
-			add(t.Size)
-		}
+	for t := range v.Tables() {
+		add(t.Size)
 	}
 	for _, f := range v.Values {
 		add(f.Size)

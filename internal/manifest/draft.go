@@ -106,14 +106,12 @@ func (v *Version) named(e *Edit) map[base.FileNum]*Table {
 	slices.Sort(nums)
 	first, last := nums[0], nums[len(nums)-1]
 	named := make(map[base.FileNum]*Table, len(nums))
-	for _, tables := range v.Levels {
-		for _, t := range tables {
-			if t.Num < first || t.Num > last {
-				continue
-			}
-			if _, ok := slices.BinarySearch(nums, t.Num); ok {
-				named[t.Num] = t
-			}
+	for t := range v.Tables() {
+		if t.Num < first || t.Num > last {
+			continue
+		}
+		if _, ok := slices.BinarySearch(nums, t.Num); ok {
+			named[t.Num] = t
 		}
 	}
 	return named

@@ -1,7 +1,7 @@
 package manifest
 
-// Tables returns the number of tables.
-func (v *Version) Tables() int {
+// TableCount returns the number of tables.
+func (v *Version) TableCount() int {
 	n := 0
 	for _, tables := range v.Levels {
 		n += len(tables)

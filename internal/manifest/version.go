@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"iter"
 	"slices"
 	"sort"
 
@@ -38,6 +39,37 @@ func (v *Version) Bytes(level int) int64 {
 	n := int64(0)
 	for _, t := range v.Levels[level] {
 		n += t.Size
+	}
+	return n
+}
+
+// Tables returns the tables of all levels, from the first level on.
+func (v *Version) Tables() iter.Seq[*Table] {
+	return func(yield func(*Table) bool) {
+		for _, tables := range v.Levels {
+			for _, t := range tables {
+				if !yield(t) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// TableBytes returns the size of all tables in bytes.
+func (v *Version) TableBytes() int64 {
+	n := int64(0)
+	for level := range v.Levels {
+		n += v.Bytes(level)
+	}
+	return n
+}
+
+// LiveBytes returns TableBytes, and the size of the values that tables refer to.
+func (v *Version) LiveBytes() int64 {
+	n := v.TableBytes()
+	for _, f := range v.Values {
+		n += int64(f.Live)
 	}
 	return n
 }

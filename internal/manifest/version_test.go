@@ -96,12 +96,12 @@ func TestOverlapping_MatchesAFullScan(t *testing.T) {
 func TestRuns_NewestFirst(t *testing.T) {
 	t.Parallel()
 	v := new(Version)
-	if v.Runs() != 0 || v.NextRun() != 1 || v.Tables() != 0 || v.Bytes(0) != 0 {
+	if v.Runs() != 0 || v.NextRun() != 1 || v.TableCount() != 0 || v.Bytes(0) != 0 {
 		t.Fatal("an empty version has something")
 	}
 	v = smallTree(t).Version
-	if v.Runs() != 2 || v.NextRun() != 8 || v.Tables() != 5 {
-		t.Fatalf("%d runs, next %d, %d tables; want 2, 8, 5", v.Runs(), v.NextRun(), v.Tables())
+	if v.Runs() != 2 || v.NextRun() != 8 || v.TableCount() != 5 {
+		t.Fatalf("%d runs, next %d, %d tables; want 2, 8, 5", v.Runs(), v.NextRun(), v.TableCount())
 	}
 	newest, oldest := v.Run(0), v.Run(1)
 	if len(newest) != 2 || newest[0].Num != 1 || newest[1].Num != 2 || len(oldest) != 1 || oldest[0].Num != 3 {

@@ -96,14 +96,12 @@ func (q *Quarantine) addValues(f *manifest.ValueFile, err error) {
 // table is unreadable if err says so. NoteReferred returns the others.
 func (q *Quarantine) NoteReferred(some []*manifest.ValueFile, v *manifest.Version, err error) (others []*manifest.ValueFile) {
 	refers := map[base.FileNum]bool{}
-	for _, tables := range v.Levels {
-		for _, t := range tables {
-			if !unreadable(err, base.TableName(t.Num)) {
-				continue
-			}
-			for _, ref := range t.Values {
-				refers[ref.File] = true
-			}
+	for t := range v.Tables() {
+		if !unreadable(err, base.TableName(t.Num)) {
+			continue
+		}
+		for _, ref := range t.Values {
+			refers[ref.File] = true
 		}
 	}
 	for _, f := range some {

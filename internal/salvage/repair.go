@@ -95,24 +95,22 @@ func (r *repairer) repairAll() (done []Repair, err error) {
 		}
 	}
 	r.spaces = newSpaces(&r.state, true)
-	for _, tables := range r.state.Version.Levels {
-		for _, t := range tables {
-			if err := r.o.Stop(); err != nil {
-				return done, err
-			}
-			damage, err := r.verify(t.Num, t.Size)
-			if err != nil {
-				return done, err
-			}
-			if damage == nil {
-				continue
-			}
-			result := Repair{File: base.TableName(t.Num)}
-			if err := r.repair(t, damage, &result); err != nil {
-				return done, err
-			}
-			done = append(done, result)
+	for t := range r.state.Version.Tables() {
+		if err := r.o.Stop(); err != nil {
+			return done, err
 		}
+		damage, err := r.verify(t.Num, t.Size)
+		if err != nil {
+			return done, err
+		}
+		if damage == nil {
+			continue
+		}
+		result := Repair{File: base.TableName(t.Num)}
+		if err := r.repair(t, damage, &result); err != nil {
+			return done, err
+		}
+		done = append(done, result)
 	}
 	return done, nil
 }

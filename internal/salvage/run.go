@@ -221,12 +221,10 @@ func (s *salvager) checkStale() {
 	}
 	live := map[base.FileNum]bool{}
 	missing, unknown := 0, 0
-	for _, tables := range s.state.Version.Levels {
-		for _, t := range tables {
-			live[t.Num] = true
-			if !slices.Contains(inv.tables, t.Num) {
-				missing++
-			}
+	for t := range s.state.Version.Tables() {
+		live[t.Num] = true
+		if !slices.Contains(inv.tables, t.Num) {
+			missing++
 		}
 	}
 	for _, n := range inv.tables {
@@ -388,10 +386,8 @@ func (s *salvager) liveTables(found []base.FileNum) (groups [][]tableInput) {
 func (s *salvager) allTables(found []base.FileNum) ([][]tableInput, error) {
 	hints := map[base.FileNum]*table.Hint{}
 	if v := s.state.Version; v != nil {
-		for _, tables := range v.Levels {
-			for _, t := range tables {
-				hints[t.Num] = hint(t)
-			}
+		for t := range v.Tables() {
+			hints[t.Num] = hint(t)
 		}
 	}
 	var tables []tableInput

@@ -36,7 +36,7 @@ func (r *Reserve) Merge() (input, output int64) {
 // the free bytes, or half of the free bytes if that is more.
 func (r *Reserve) copyMax() int64 {
 	free := r.free.Load()
-	return max(free-r.first.Load(), free/2)
+	return max(free-r.flushReserve.Load(), free/2)
 }
 
 // Fits reports whether there is room for a copy of that many bytes.
@@ -62,7 +62,7 @@ func (r *Reserve) Sparing(stop func() error) func() error {
 			return err
 		}
 		free, err := r.o.FS.Free(r.o.Dir)
-		if err == nil && free < uint64(min(half, r.firstNeed())) {
+		if err == nil && free < uint64(min(half, r.flushNeed())) {
 			return fmt.Errorf("only %d bytes are free; the log and flushes need them: %w", free, vfs.ErrNoSpace)
 		}
 		return nil

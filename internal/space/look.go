@@ -10,11 +10,11 @@ import (
 
 // measures is what a look measures, in bytes.
 type measures struct {
-	free     int64
-	first    int64 // the flush reserve
-	jobs     Need
-	promised int64
-	now      int64 // of work.Now
+	free         int64
+	flushReserve int64
+	jobs         Need
+	promised     int64
+	now          int64 // of work.Now
 }
 
 // lastLook is what the reserve knew before a look.
@@ -37,7 +37,7 @@ type found struct {
 // bytes and the reserve. Otherwise large and small transactions in turn would change it
 // back and forth.
 func look(m measures, before lastLook) found {
-	reserve := m.first + m.jobs.sum()
+	reserve := m.flushReserve + m.jobs.sum()
 	return found{
 		reserve:    reserve,
 		room:       m.free - reserve - m.promised,

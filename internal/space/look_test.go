@@ -23,7 +23,7 @@ func TestLook_Scripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(c.Pos, err)
 			}
-			m := measures{free: number("free"), first: number("first"), promised: number("promised"),
+			m := measures{free: number("free"), flushReserve: number("first"), promised: number("promised"),
 				jobs: Need{Merge: number("merge"), Copy: number("copy")}, now: int64(now)}
 			before := lastLook{flush: number("shortflush")}
 			if free := number("shortmerge"); free > 0 {
@@ -61,7 +61,7 @@ func TestBounds_Scripts(t *testing.T) {
 			case "merge":
 				r := New(Options{TableSize: number("table")})
 				r.free.Store(number("free"))
-				r.first.Store(number("first"))
+				r.flushReserve.Store(number("first"))
 				if short := number("short"); short > 0 {
 					r.shortMerge.Store(&shortage{bytes: short})
 				}

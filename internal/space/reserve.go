@@ -65,8 +65,8 @@ type Reserve struct {
 	waiting atomic.Int64             // the length of wanted
 	least   atomic.Int64             // the least of wanted, 0 if it is empty
 	// What the last look found; written under looking.
-	free, reserve, first atomic.Int64
-	low                  atomic.Bool
+	free, reserve, flushReserve atomic.Int64
+	low                         atomic.Bool
 
 	jobs atomic.Pointer[Need] // what the next jobs need, as of the last edit
 	// The merge and the copy that failed for lack of space; nil is none.
@@ -145,7 +145,7 @@ func (r *Reserve) Yield(ctx context.Context) error {
 		return nil
 	}
 	for until := work.Now() + int64(waitMax); r.working() && work.Now() < until; {
-		if r.Look(); r.free.Load() >= yieldBelow*r.first.Load() {
+		if r.Look(); r.free.Load() >= yieldBelow*r.flushReserve.Load() {
 			return nil
 		}
 		if err := r.o.Group.Sleep(ctx, waitEvery); err != nil {
@@ -260,11 +260,11 @@ func (r *Reserve) Look() {
 // promised. The caller holds looking.
 func (r *Reserve) lookLocked() (room int64) {
 	before := lastLook{low: r.low.Load(), merge: r.shortMerge.Load(), copy: r.shortCopy.Load(), flush: r.shortFlush.Load()}
-	m := measures{free: r.freeBytes(), first: r.firstNeed(), jobs: *r.jobs.Load(), promised: r.promised.Load(), now: work.Now()}
+	m := measures{free: r.freeBytes(), flushReserve: r.flushNeed(), jobs: *r.jobs.Load(), promised: r.promised.Load(), now: work.Now()}
 	found := look(m, before)
 	r.free.Store(m.free)
 	r.reserve.Store(found.reserve)
-	r.first.Store(m.first)
+	r.flushReserve.Store(m.flushReserve)
 	if found.retryMerge {
 		r.shortMerge.Store(nil)
 		r.o.Compact()
@@ -317,15 +317,15 @@ func (r *Reserve) freeBytes() int64 {
 	return int64(free)
 }
 
-// firstNeed returns the flush reserve: two segments of a log of deletions, and
+// flushNeed returns the flush reserve: two segments of a log of deletions, and
 // all that is in memory.
-func (r *Reserve) firstNeed() int64 { return 2*r.o.SegmentBytes + r.o.MemtableBytes() }
+func (r *Reserve) flushNeed() int64 { return 2*r.o.SegmentBytes + r.o.MemtableBytes() }
 
 // Usage says how many bytes of the disk were free at the last look, and how many are to be
 // kept now. It says whether less is free than that, and how many transactions were refused.
 // It makes no system call.
 func (r *Reserve) Usage() (free, reserve int64, low bool, refused int64) {
 	free = r.free.Load()
-	reserve = r.firstNeed() + r.jobs.Load().sum()
+	reserve = r.flushNeed() + r.jobs.Load().sum()
 	return free, reserve, free < reserve, r.refused.Load()
 }

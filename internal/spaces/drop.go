@@ -27,8 +27,11 @@ import (
 // still see a dropped keyspace.
 const snapshotsEvery = time.Second
 
-// underWay is in Registry.tombstones while Drop commits the deletion.
-const underWay base.SeqNum = 0
+// A tombstone is the deletion of a dropped keyspace.
+type tombstone struct {
+	at     base.SeqNum // the version of its commit, 0 while Drop commits it
+	failed *Handle     // the handle of a Drop whose commit failed; the dropper repeats it
+}
 
 // Drop drops the keyspace with a name. After an error of the commit, the keyspace is
 // dropped nonetheless: the dropper repeats the commit.
@@ -51,7 +54,7 @@ func (r *Registry) Drop(ctx context.Context, name string) error {
 		return nil
 	}
 	if err := r.deleteHandle(ctx, h); err != nil {
-		r.tombstones.Store(h.Space.Number(), h)
+		r.tombstones.Store(h.Space.Number(), tombstone{failed: h})
 		return fmt.Errorf("drop the data of keyspace %q: %w", name, work.Ended(ctx, err))
 	}
 	return nil
@@ -76,7 +79,7 @@ func (r *Registry) undefine(name string) (*Handle, error) {
 	old, _ := s.Keyspace(h.Space.Number())
 	k := *old
 	k.Dropping = true
-	r.tombstones.Store(k.Number, underWay)
+	r.tombstones.Store(k.Number, tombstone{})
 	if err := r.record(manifest.Edit{PutKeyspaces: []*manifest.Keyspace{&k}}); err != nil {
 		r.tombstones.Delete(k.Number)
 		return nil, fmt.Errorf("drop keyspace %q: %w", name, err)
@@ -103,7 +106,7 @@ func (r *Registry) deleteAll(ctx context.Context, s *keyspace.Space, numbered fu
 	if err := r.o.Commits.Submit(ctx, request); err != nil {
 		return 0, err
 	}
-	r.tombstones.Store(s.Number(), request.Seq())
+	r.tombstones.Store(s.Number(), tombstone{at: request.Seq()})
 	return request.Seq(), nil
 }
 
@@ -163,15 +166,14 @@ func (r *Registry) forget(gone []uint32) error {
 // empty does the next step for a dropped keyspace, and reports whether none of its
 // keys is left.
 func (r *Registry) empty(ctx context.Context, number uint32) (bool, error) {
-	switch known, _ := r.tombstones.Load(number); known := known.(type) {
-	case base.SeqNum:
-		if known == underWay {
-			return false, nil
-		}
-	case *Handle: // also if no key is left: readers must learn it
-		if err := r.deleteHandle(ctx, known); err != nil {
+	known, ok := r.tombstones.Load(number)
+	switch t, _ := known.(tombstone); {
+	case t.failed != nil: // also if no key is left: readers must learn it
+		if err := r.deleteHandle(ctx, t.failed); err != nil {
 			return false, err
 		}
+	case ok && t.at == 0:
+		return false, nil
 	}
 	s := keyspace.New(number)
 	held, err := r.holds(&s)
@@ -182,7 +184,7 @@ func (r *Registry) empty(ctx context.Context, number uint32) (bool, error) {
 		return mutant.On(mutant.ForgetEarly), nil
 	}
 	seq, err := r.deletedAt(ctx, &s)
-	if err != nil || seq == underWay || r.o.Store.OldestSnapshot() < seq {
+	if err != nil || seq == 0 || r.o.Store.OldestSnapshot() < seq {
 		return false, err
 	}
 	lo, hi := s.Bounds()
@@ -200,8 +202,8 @@ func (r *Registry) empty(ctx context.Context, number uint32) (bool, error) {
 // deletedAt returns the version that deleted a dropped keyspace. It commits the
 // deletion if a crash has taken it. Version 0 means that no key is left.
 func (r *Registry) deletedAt(ctx context.Context, s *keyspace.Space) (base.SeqNum, error) {
-	if seq, ok := r.tombstones.Load(s.Number()); ok {
-		return seq.(base.SeqNum), nil
+	if known, ok := r.tombstones.Load(s.Number()); ok {
+		return known.(tombstone).at, nil
 	}
 	seq, uncovered, err := r.cover(s)
 	switch {
@@ -210,7 +212,7 @@ func (r *Registry) deletedAt(ctx context.Context, s *keyspace.Space) (base.SeqNu
 	case uncovered:
 		return r.deleteAll(ctx, s, nil)
 	case seq != 0: // with 0, background jobs have removed the last keys meanwhile
-		r.tombstones.Store(s.Number(), seq)
+		r.tombstones.Store(s.Number(), tombstone{at: seq})
 	}
 	return seq, nil
 }

@@ -53,8 +53,7 @@ type Registry struct {
 	}
 	// raises has the discard points of keyspaces, by number.
 	raises raises
-	// tombstones has the version of the commit that deleted each dropped keyspace, by
-	// number, or underWay, or the *Handle if that commit failed. What a crash may have
+	// tombstones has the tombstone of each dropped keyspace, by number. What a crash may have
 	// taken is not there.
 	tombstones sync.Map
 }

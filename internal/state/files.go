@@ -72,20 +72,12 @@ func (s *Store) Orphans() (orphans []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	version := s.Version()
-	live := map[string]bool{}
-	for _, level := range version.Levels {
-		for _, t := range level {
-			live[base.TableName(t.Num)] = true
-		}
-	}
-	for _, v := range version.Values {
-		live[base.ValueName(v.File)] = true
-	}
+	tables, values := filesOf(s.Version())
 	for _, name := range names {
-		_, isTable := base.ParseTableName(name)
-		_, isValues := base.ParseValueName(name)
-		if (isTable || isValues) && (!live[name] || mutant.On(mutant.LiveOrphan)) {
+		table, isTable := base.ParseTableName(name)
+		file, isValues := base.ParseValueName(name)
+		live := isTable && tables[table] || isValues && values[file]
+		if (isTable || isValues) && (!live || mutant.On(mutant.LiveOrphan)) {
 			orphans = append(orphans, name)
 		}
 	}

@@ -21,7 +21,7 @@ func (s *Store) Follow(next manifest.State, memtables []*memtable.Table, visible
 	old, before := s.view.Load(), s.Version()
 	s.RestoreClock(next.ClockHighMs)
 	s.nextFile.Store(max(s.nextFile.Load(), next.NextFile))
-	s.following.shown.Add(1)
+	s.shown.Add(1)
 	s.manifest.Adopt(next)
 	s.change(func(v View) View {
 		v.follow(memtables)
@@ -29,7 +29,7 @@ func (s *Store) Follow(next manifest.State, memtables []*memtable.Table, visible
 		return v
 	})
 	s.visible.Store(uint64(visible))
-	s.following.shown.Add(1)
+	s.shown.Add(1)
 	gone := append(old.without(memtables), filesWithout(before, next.Version)...)
 	if len(gone) > 0 {
 		s.Discard(gone)
@@ -60,10 +60,8 @@ func (s *Store) Keep(version *manifest.Version) (kept []Obsolete) {
 // filesOf returns the numbers of the files of a version.
 func filesOf(version *manifest.Version) (tables, values map[base.FileNum]bool) {
 	tables, values = map[base.FileNum]bool{}, map[base.FileNum]bool{}
-	for _, level := range version.Levels {
-		for _, t := range level {
-			tables[t.Num] = true
-		}
+	for t := range version.Tables() {
+		tables[t.Num] = true
 	}
 	for _, v := range version.Values {
 		values[v.File] = true
@@ -76,10 +74,8 @@ func (v *View) follow(memtables []*memtable.Table) {
 	firstIn := make([]uint64, len(memtables))
 	for i, t := range memtables {
 		firstIn[i] = v.mark.generation + 1
-		for j, known := range v.Memtables {
-			if known == t {
-				firstIn[i] = v.firstIn[j]
-			}
+		if j := slices.Index(v.Memtables, t); j >= 0 {
+			firstIn[i] = v.firstIn[j]
 		}
 	}
 	v.Memtables, v.firstIn, v.LogFrom = memtables, firstIn, make([]base.SegmentRef, len(memtables))
@@ -87,14 +83,10 @@ func (v *View) follow(memtables []*memtable.Table) {
 
 // without returns the memtables of v that are not among those of a later view.
 func (v *View) without(memtables []*memtable.Table) (gone []Obsolete) {
-next:
 	for i, t := range v.Memtables {
-		for _, kept := range memtables {
-			if kept == t {
-				continue next
-			}
+		if !slices.Contains(memtables, t) {
+			gone = append(gone, v.FlushedMemtables(i)[0])
 		}
-		gone = append(gone, v.FlushedMemtables(i)[0])
 	}
 	return gone
 }
@@ -102,11 +94,9 @@ next:
 // filesWithout returns the files of a version that a later version does not have.
 func filesWithout(before, next *manifest.Version) (gone []Obsolete) {
 	tables, values := filesOf(next)
-	for _, level := range before.Levels {
-		for _, t := range level {
-			if !tables[t.Num] {
-				gone = append(gone, ObsoleteTable(t))
-			}
+	for t := range before.Tables() {
+		if !tables[t.Num] {
+			gone = append(gone, ObsoleteTable(t))
 		}
 	}
 	for _, v := range before.Values {

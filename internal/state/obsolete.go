@@ -197,16 +197,11 @@ func (s *Store) ObsoleteValueBytes() int64 { return s.obsolete.valueBytes.Load()
 // RetiredBytes returns the memory of the pages of retired readers that are not closed.
 func (s *Store) RetiredBytes() int64 { return s.obsolete.retiredBytes.Load() }
 
-// Retired returns how many retired readers are not closed.
-func (s *Store) Retired() (n int) {
+// HasRetired reports whether a retired reader is not closed.
+func (s *Store) HasRetired() bool {
 	s.obsolete.mu.Lock()
 	defer s.obsolete.mu.Unlock()
-	for i := range s.obsolete.list {
-		if s.obsolete.list[i].retired != nil {
-			n++
-		}
-	}
-	return n
+	return slices.ContainsFunc(s.obsolete.list, func(x Obsolete) bool { return x.retired != nil })
 }
 
 // ObsoleteMemtableBytes returns the memory of flushed memtables that readers use.

@@ -143,10 +143,10 @@ func (s *Store) BeginSnapshot(slot *Slot) (*View, base.SeqNum) {
 		return s.Begin(slot), seq
 	}
 	for {
-		shown := s.following.shown.Load()
+		shown := s.shown.Load()
 		seq := s.Visible() // before the view, which may get more memtables
 		v := s.Begin(slot)
-		if shown%2 == 0 && s.following.shown.Load() == shown {
+		if shown%2 == 0 && s.shown.Load() == shown {
 			return v, seq
 		}
 		runtime.Gosched()
@@ -188,6 +188,7 @@ func (s *Store) wakeSweeper(r *Reader) {
 	}
 }
 
+// wakeOnce is apart, so that wakeSweeper is inlined.
 func (s *Store) wakeOnce(r *Reader) {
 	if r.awaited.CompareAndSwap(true, false) {
 		s.hooks.Sweep()

@@ -7,7 +7,6 @@ import (
 	"github.com/stoatdb/stoat/internal/event"
 	"github.com/stoatdb/stoat/internal/lock"
 	"github.com/stoatdb/stoat/internal/manifest"
-	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/readers"
 	"github.com/stoatdb/stoat/internal/tree"
 	"github.com/stoatdb/stoat/internal/work"
@@ -74,10 +73,7 @@ type Store struct {
 	nextFile  atomic.Uint64         // the number of the next file
 	namesLost atomic.Pointer[error] // of SyncNames, nil unless it failed for good
 
-	following struct {
-		// shown is odd while Follow replaces the view and the visible version.
-		shown atomic.Uint64
-	}
+	shown atomic.Uint64 // odd while Follow replaces the view and the visible version
 
 	clock     clock
 	horizon   horizon
@@ -201,12 +197,3 @@ func (s *Store) free() error {
 }
 
 func (s *Store) report(e any) { s.o.Report(e) }
-
-// bytesOf returns the memory that memtables hold, in bytes. It may be called
-// after they were released.
-func bytesOf(tables []*memtable.Table) (bytes int64) {
-	for _, t := range tables {
-		bytes += t.Bytes()
-	}
-	return bytes
-}

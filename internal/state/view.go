@@ -85,13 +85,23 @@ func (v View) WithoutOldest(n int) View {
 	return v
 }
 
-// MemtablesSince returns the memtables without the oldest ones that have nothing newer than since.
+// MemtablesSince returns the memtables, except the oldest ones that have nothing newer
+// than since.
 func (v *View) MemtablesSince(since base.SeqNum) []*memtable.Table {
 	n := len(v.Memtables)
 	for n > 0 && v.Memtables[n-1].LastSeq() <= since {
 		n--
 	}
 	return v.Memtables[:n]
+}
+
+// BytesFrom returns the memory of v.Memtables[from:], in bytes. It may be called after
+// they were released.
+func (v *View) BytesFrom(from int) (bytes int64) {
+	for _, t := range v.Memtables[from:] {
+		bytes += t.Bytes()
+	}
+	return bytes
 }
 
 // A Fill is how full the memory for memtables is.
@@ -103,7 +113,7 @@ type Fill struct {
 
 // Fill returns how full the memory for memtables is.
 func (v *View) Fill() Fill {
-	return Fill{Waiting: len(v.Memtables) - 1, WaitingBytes: bytesOf(v.Memtables[1:]), ActiveBytes: v.Memtables[0].Bytes()}
+	return Fill{Waiting: len(v.Memtables) - 1, WaitingBytes: v.BytesFrom(1), ActiveBytes: v.Memtables[0].Bytes()}
 }
 
 // Fill returns how full the memory for memtables is.
@@ -112,4 +122,4 @@ func (s *Store) Fill() Fill { return s.view.Load().Fill() }
 // MemtableBytes returns the memory of the memtables of the newest view, in bytes.
 // It takes neither a lock nor a slot: a memtable counts its bytes beside them,
 // and has none once it was released.
-func (s *Store) MemtableBytes() int64 { return bytesOf(s.view.Load().Memtables) }
+func (s *Store) MemtableBytes() int64 { return s.view.Load().BytesFrom(0) }

@@ -111,8 +111,8 @@ type pace struct {
 	tableMax   int64 // bytes of a full memtable
 }
 
-// paceFor decides the pace. slack is that of Throttle.Slack. freeNs is the time that collection takes to free a
-// KiB, 0 if that was not measured.
+// paceFor decides the pace. slack is Throttle.Slack. freeNs is the time in which collection
+// frees a KiB, or 0 if that was not measured.
 func paceFor(debt int64, use Use, replacing, slack float64, freeNs, memtableSize int64) pace {
 	const second = float64(time.Second)
 	p := pace{tableMax: memtableSize}

@@ -55,7 +55,7 @@ func (e *Engine) Update(ctx context.Context, retries int, d Durability, run func
 			_ = u.settle(context.Background())
 		}
 	}()
-	err := work.Retry(retries, u.await, u.attempt)
+	err := retry(retries, u.await, u.attempt)
 	u.place.Leave() // before the wait
 	returns = true
 	return cmp.Or(u.settle(u.ctx), err)
@@ -131,9 +131,9 @@ func (u *update) await(failed int) error {
 	}
 	switch {
 	case !u.place.In():
-		return u.e.Group.Sleep(u.ctx, work.Pause(failed, rand.Uint64()))
+		return u.e.Group.Sleep(u.ctx, backoff(failed, rand.Uint64()))
 	case failed > pausesAfter:
-		if err := u.e.Group.Sleep(u.ctx, work.Pause(failed-pausesAfter, rand.Uint64())); err != nil {
+		if err := u.e.Group.Sleep(u.ctx, backoff(failed-pausesAfter, rand.Uint64())); err != nil {
 			return err
 		}
 	}

@@ -89,7 +89,8 @@ func collectBesideBad(t *testing.T, spoil func(t *testing.T, disk *faultfs.FS, p
 	if got, want := db.Stats().ValueGarbage, int64(bad.Bytes-bad.Live); got != want {
 		t.Errorf("%d bytes of garbage are left, want %d of the file that is bad", got, want)
 	}
-	if u := db.Engine.Jobs.Use(db.Engine.Store.Version(), base.SeqNumMax, db.Engine.Store.Horizon()); u.Garbage != 0 {
+	shape := db.Engine.Jobs.Shape(work.Busy, db.Engine.Store.Horizon())
+	if u := db.Engine.Jobs.Use(db.Engine.Store.Version(), base.SeqNumMax, shape); u.Garbage != 0 {
 		t.Errorf("commits are slowed down for %d bytes of garbage that stay", u.Garbage)
 	}
 	err = db.Collect(t.Context())

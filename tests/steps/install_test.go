@@ -199,7 +199,7 @@ func TestInstall_FilesStayOpenWhileNewTablesAreLoaded(t *testing.T) {
 		loads++
 		mustRound(t, db, false)
 		db.Engine.Store.Sweep()
-		if db.Engine.Store.Retired() == 0 {
+		if !db.Engine.Store.HasRetired() {
 			t.Error("a file was closed while it was loaded")
 		}
 	})

@@ -383,12 +383,12 @@ func TestGovernor_AReadOnlyDatabaseClosesWhatItsTransactionsHaveKept(t *testing.
 			testkit.Must(t, err)
 		}
 		mustRound(t, read, false)
-		if read.Engine.Store.Retired() == 0 {
+		if !read.Engine.Store.HasRetired() {
 			t.Error("no reader of a file was retired")
 		}
 		tx.Discard()
 		testkit.Eventually(t, "the readers of files that a transaction has kept are closed", func() bool {
-			return read.Engine.Store.Retired() == 0
+			return !read.Engine.Store.HasRetired()
 		})
 		testkit.Must(t, read.Close())
 	}

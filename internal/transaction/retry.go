@@ -1,4 +1,4 @@
-package work
+package transaction
 
 import (
 	"errors"
@@ -8,27 +8,27 @@ import (
 )
 
 const (
-	// pauseFirst bounds the pause before the second attempt. The bound doubles with each
-	// more attempt, up to pauseMost.
-	pauseFirst = 250 * time.Microsecond
-	pauseMost  = 50 * time.Millisecond
+	// backoffFirst bounds the wait before the second attempt. The bound doubles with each
+	// more attempt, up to backoffMax.
+	backoffFirst = 250 * time.Microsecond
+	backoffMax   = 50 * time.Millisecond
 )
 
-// Pause returns how long to wait after that many failed attempts, by a random number. It
+// backoff returns how long to wait after that many failed attempts, by a random number. It
 // draws evenly from nothing to a bound that doubles, so transactions that met once do not
 // meet again.
-func Pause(failed int, random uint64) time.Duration {
-	bound := pauseMost
+func backoff(failed int, random uint64) time.Duration {
+	bound := backoffMax
 	if doublings := failed - 1; doublings < 8 {
-		bound = min(pauseFirst<<doublings, pauseMost)
+		bound = min(backoffFirst<<doublings, backoffMax)
 	}
 	return time.Duration(random % uint64(bound))
 }
 
-// Retry calls attempt until its commit meets no conflict, and at most retries times more
+// retry calls attempt until its commit meets no conflict, and at most retries times more
 // than once. It returns the last error. Before each further attempt it calls wait with the
 // number of attempts that failed. An error of wait ends it.
-func Retry(retries int, wait func(failed int) error, attempt func() error) error {
+func retry(retries int, wait func(failed int) error, attempt func() error) error {
 	for failed := 1; ; failed++ {
 		err := attempt()
 		if failed > retries || !errors.Is(err, base.ErrConflict) || errors.Is(err, base.ErrFailed) {

@@ -1,4 +1,4 @@
-package work
+package transaction
 
 import (
 	"errors"
@@ -10,23 +10,23 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 )
 
-func TestPause_GrowsToABoundAndIsRandom(t *testing.T) {
+func TestBackoff_GrowsToABoundAndIsRandom(t *testing.T) {
 	t.Parallel()
 	for failed := 1; failed < 100; failed++ {
-		bound := pauseMost
+		bound := backoffMax
 		if failed <= 8 {
-			bound = min(pauseFirst<<(failed-1), pauseMost)
+			bound = min(backoffFirst<<(failed-1), backoffMax)
 		}
 		seen := map[time.Duration]bool{}
 		for i := range uint64(1000) {
-			p := Pause(failed, i*(math.MaxUint64/1000))
+			p := backoff(failed, i*(math.MaxUint64/1000))
 			if p < 0 || p >= bound {
-				t.Fatalf("after %d failures the pause is %v, want less than %v", failed, p, bound)
+				t.Fatalf("after %d failures the wait is %v, want less than %v", failed, p, bound)
 			}
 			seen[p] = true
 		}
 		if len(seen) < 900 {
-			t.Errorf("after %d failures there are %d pauses", failed, len(seen))
+			t.Errorf("after %d failures there are %d waits", failed, len(seen))
 		}
 	}
 }
@@ -51,7 +51,7 @@ func TestRetry_EndsAsItsErrorsSay(t *testing.T) {
 		"a conflict beside a failure ": {5, []error{errors.Join(conflict, base.ErrFailed)}, 1, base.ErrFailed},
 	} {
 		n, waits := 0, 0
-		err := Retry(c.retries, func(failed int) error {
+		err := retry(c.retries, func(failed int) error {
 			if waits++; failed != n || waits != n {
 				t.Errorf("%s: wait %d for %d failures of %d attempts", what, waits, failed, n)
 			}
@@ -72,7 +72,7 @@ func TestRetry_EndsAsItsErrorsSay(t *testing.T) {
 func TestRetry_EndsWithAnErrorOfTheWait(t *testing.T) {
 	t.Parallel()
 	stopped := errors.New("stopped")
-	err := Retry(math.MaxInt, func(failed int) error {
+	err := retry(math.MaxInt, func(failed int) error {
 		if failed == 3 {
 			return stopped
 		}
