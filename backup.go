@@ -14,6 +14,7 @@ import (
 	"github.com/stoatdb/stoat/internal/jobs"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/record"
+	"github.com/stoatdb/stoat/internal/settings"
 	"github.com/stoatdb/stoat/internal/stream"
 	"github.com/stoatdb/stoat/vfs"
 )
@@ -204,7 +205,7 @@ func (d *DB) Backup(ctx context.Context, w io.Writer, o BackupOptions) (info Bac
 			return err
 		}
 		done, err := backup.Write(ctx, w, backup.WriteOptions{Header: h, Versions: o.Versions,
-			Snapshot: stream.Snapshot{View: view, At: at}, Compression: uint8(o.Compression)})
+			Snapshot: stream.Snapshot{View: view, At: at}, Compression: settings.Compression(o.Compression)})
 		info = BackupInfo(done)
 		return err
 	})

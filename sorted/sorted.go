@@ -145,7 +145,7 @@ func (r *Reader) Next() (Entry, error) {
 }
 
 // timeOf returns a stored time of expiry.
-func timeOf(at uint64) time.Time { return time.UnixMilli(int64(min(at, base.TimeMsMax))) }
+func timeOf(at uint64) time.Time { return time.UnixMilli(int64(at)) }
 
 // An Info describes a file.
 type Info struct {

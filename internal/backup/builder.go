@@ -39,7 +39,7 @@ type builder struct {
 	keys      int            // of the table, since the last look at its size
 	lastFile  base.FileNum   // the value file of the last pointer; 0 is none
 	outdated  compact.Outdated
-	timed     func(key []byte) bool // whether the keyspace of a stored key has timestamps
+	timed     bool // the keyspace of the key has timestamps
 
 	values     *values.Writer // nil between two value files
 	valuesFile vfs.File
@@ -64,7 +64,7 @@ func (b *builder) add(it Item, from *Reader, newKey bool) error {
 	}
 	b.size += int64(len(it.Key)) + int64(len(it.Value)) + int64(it.Large)
 	e := it.Entry
-	b.outdated.Note(&e, b.timed(e.Key))
+	b.outdated.Note(&e, b.timed)
 	if e.Meta.Kind != base.KindSet || it.Large == 0 && int64(len(e.Value)) < b.rules.At(e.Key).ValueThreshold {
 		return b.table.Add(e)
 	}

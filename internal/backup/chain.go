@@ -3,11 +3,11 @@ package backup
 import (
 	"bytes"
 	"cmp"
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/mutant"
@@ -22,7 +22,7 @@ var ErrChain = errors.New("stoat: backups do not belong together")
 type Chain struct {
 	links []*link // the oldest first
 	part  bool    // the first link may be an incremental backup
-	queue queue   // of the links that are not at their end
+	queue []*link // of the links that are not at their end; sorted, the next one is last
 	at    []*link // those that have the current key, the newest first
 	key   []byte
 	// from is the index in at of the link that is read.
@@ -43,10 +43,10 @@ type link struct {
 	item  Item
 }
 
-// OpenChain reads the headers of backups and checks that they follow each other. With upTo
-// it ends with the last of the consecutive backups of that version: a compaction filter
-// changes values without a new version. It ignores the backups after it, but must be able to
-// read the header of the next one.
+// OpenChain reads the headers of backups, and checks that each follows the one before. With
+// upTo, the chain ends with the last consecutive backup of that version. There can be several,
+// because a compaction filter changes values without a new version. OpenChain must read the
+// header of the next backup, and ignores all after it.
 func OpenChain(upTo uint64, backups []io.Reader) (*Chain, error) {
 	c := &Chain{}
 	if err := c.openAll(upTo, backups); err != nil {
@@ -173,7 +173,7 @@ func (c *Chain) Nonces() (nonces []uint64) {
 // backups are known to be right.
 func (c *Chain) Next() (Item, *Reader, error) {
 	if c.queue == nil {
-		c.queue = queue{}
+		c.queue = make([]*link, 0, len(c.links))
 		for _, l := range c.links {
 			if err := c.advance(l); err != nil {
 				return Item{}, nil, err
@@ -204,9 +204,9 @@ func (c *Chain) nextKey() error {
 	if len(c.queue) == 0 {
 		return io.EOF
 	}
-	c.key = append(c.key[:0], c.queue[0].item.Key...)
-	for len(c.queue) > 0 && bytes.Equal(c.queue[0].item.Key, c.key) {
-		c.at = append(c.at, heap.Pop(&c.queue).(*link))
+	c.key = append(c.key[:0], c.queue[len(c.queue)-1].item.Key...)
+	for n := len(c.queue); n > 0 && bytes.Equal(c.queue[n-1].item.Key, c.key); n-- {
+		c.at, c.queue = append(c.at, c.queue[n-1]), c.queue[:n-1]
 	}
 	c.most, c.wanted, c.whole, c.spent = base.SeqNumMax, false, false, false
 	if !c.newest(c.at[0]) && !mutant.On(mutant.RestoreResurrects) {
@@ -218,7 +218,7 @@ func (c *Chain) nextKey() error {
 // newest reports whether no backup after l says what became of its keys.
 func (c *Chain) newest(l *link) bool {
 	for _, later := range c.links[l.index+1:] {
-		if !later.same {
+		if !later.empty {
 			return false
 		}
 	}
@@ -265,7 +265,7 @@ func (c *Chain) older(l *link) error {
 		return err
 	}
 	before := l.index - 1
-	for before >= 0 && c.links[before].same {
+	for before >= 0 && c.links[before].empty {
 		before--
 	}
 	if before < 0 { // a backup before the chain has the version
@@ -319,7 +319,8 @@ func (c *Chain) skipKey(from int) error {
 	return nil
 }
 
-// advance puts l, whose item is that after the current key, into the queue.
+// advance puts l, whose item is that after the current key, into the queue. Of the links with
+// one key, the newest comes first.
 func (c *Chain) advance(l *link) error {
 	if l.item.Key == nil && !l.ended {
 		it, err := l.Next()
@@ -329,23 +330,10 @@ func (c *Chain) advance(l *link) error {
 		l.item = it
 	}
 	if l.item.Key != nil {
-		heap.Push(&c.queue, l)
+		at, _ := slices.BinarySearchFunc(c.queue, l, func(a, b *link) int {
+			return cmp.Or(bytes.Compare(b.item.Key, a.item.Key), cmp.Compare(a.index, b.index))
+		})
+		c.queue = slices.Insert(c.queue, at, l)
 	}
 	return nil
-}
-
-// A queue is a heap of links by key, the newest first among equals.
-type queue []*link
-
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, j int) bool {
-	return cmp.Or(bytes.Compare(q[i].item.Key, q[j].item.Key), cmp.Compare(q[j].index, q[i].index)) < 0
-}
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(l any)   { *q = append(*q, l.(*link)) }
-func (q *queue) Pop() any {
-	old := *q
-	l := old[len(old)-1]
-	*q = old[:len(old)-1]
-	return l
 }

@@ -36,7 +36,8 @@ const (
 	frameSize  = 24 // without the payload
 	version    = 1
 
-	typeBackup  = "stoatBAK"
+	// TypeBackup is the type of a backup.
+	TypeBackup  = "stoatBAK"
 	typeJournal = "stoatRES"
 
 	// payloadMax is the largest payload of a frame in bytes.
@@ -186,6 +187,14 @@ func (f *frameReader) next() (kind uint8, payload []byte, err error) {
 	f.offset += frameSize + int64(n)
 	f.chain = sum
 	return kind, payload, nil
+}
+
+// at adds the offset of the frame to an error of the decoder of items.
+func (f *frameReader) at(err error) error {
+	if c, ok := err.(*base.CorruptionError); ok && c.Offset < 0 {
+		c.Offset = f.offset
+	}
+	return err
 }
 
 // unexpected returns the error for a frame of a kind that must not follow.

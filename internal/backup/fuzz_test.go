@@ -66,7 +66,7 @@ func TestReader_AKeyspaceWithAFilterHasItsOldValues(t *testing.T) {
 func write(t testing.TB, h Header, all []Item, alone bool) []byte {
 	t.Helper()
 	var to bytes.Buffer
-	w, err := newFrameWriter(&to, typeBackup)
+	w, err := newFrameWriter(&to, TypeBackup)
 	comp, e := codec.NewCompressor(codec.S2, 64, codec.SizeMax)
 	for _, e := range []error{err, e, w.write(newFrame(frameHeader, h.appendTo(nil), nil, nil))} {
 		if e != nil {
@@ -195,7 +195,7 @@ func TestFrames_EndTheirHeadersWithZeros(t *testing.T) {
 	t.Parallel()
 	for at := 18; at < frameSize; at++ {
 		var to bytes.Buffer
-		w, err := newFrameWriter(&to, typeBackup)
+		w, err := newFrameWriter(&to, TypeBackup)
 		h, _ := sample()
 		f := newFrame(frameHeader, h.appendTo(nil), nil, nil)
 		f.bytes[at] = 1

@@ -56,9 +56,9 @@ func (h *Header) Info() Info {
 // full reports whether the backup needs no earlier one.
 func (h *Header) full() bool { return h.Since == 0 }
 
-// same reports whether the snapshot is that of the backup before, so that the backup has
-// no items.
-func (h *Header) same() bool {
+// empty reports whether the backup has no items because the snapshot is that of the backup
+// before.
+func (h *Header) empty() bool {
 	return !h.full() && h.Since == h.State.LastSeq && !slices.ContainsFunc(h.State.Keyspaces, filtered)
 }
 

@@ -21,7 +21,7 @@ type Reader struct {
 	known  bool        // whether space is one of the header
 	timed  bool        // whether it has timestamps
 	since  base.SeqNum // Header.since of space
-	same   bool        // Header.same
+	empty  bool        // Header.empty
 	buffer [64]byte    // for a user's key
 
 	large     uint64 // bytes of the last item's value that are still to read
@@ -35,7 +35,7 @@ func NewReader(from io.Reader) (*Reader, error) {
 	if from == nil {
 		return nil, base.Invalid("the reader of a backup is nil")
 	}
-	frames, err := newFrameReader(from, typeBackup)
+	frames, err := newFrameReader(from, TypeBackup)
 	if err != nil {
 		return nil, err
 	}
@@ -61,13 +61,13 @@ func NewReader(from io.Reader) (*Reader, error) {
 	if r.Header, err = decodeHeader(header); err != nil {
 		return nil, err
 	}
-	r.items = itemReader{since: r.Header.Since, until: r.Header.State.LastSeq, sinceOf: r.enter}
-	r.same = r.Header.same()
+	r.items = itemReader{since: r.Header.Since, until: r.Header.State.LastSeq, sinceOf: r.beginSpace}
+	r.empty = r.Header.empty()
 	return r, nil
 }
 
-// enter notes the keyspace of a key, and returns the version that its backup continues.
-func (r *Reader) enter(key []byte) base.SeqNum {
+// beginSpace notes the keyspace of a key, and returns the version that its backup continues.
+func (r *Reader) beginSpace(key []byte) base.SeqNum {
 	if n := r.spaces.Number(key); n != r.space || !r.known {
 		_, r.known = r.Header.State.Keyspace(n)
 		r.timed = r.Header.State.Timed(n)
@@ -90,7 +90,7 @@ func (r *Reader) Next() (Item, error) {
 	for {
 		it, ok, err := r.items.next()
 		if err != nil {
-			return it, r.at(err)
+			return it, r.frames.at(err)
 		}
 		if ok {
 			return it, r.count(&it)
@@ -101,33 +101,25 @@ func (r *Reader) Next() (Item, error) {
 			return it, err
 		case kind == frameEnd:
 			return it, r.end(p)
-		case kind != frameItems || len(p) == 0 || r.Header.State.LastSeq == 0 || r.same:
+		case kind != frameItems || len(p) == 0 || r.Header.State.LastSeq == 0 || r.empty:
 			return it, r.frames.unexpected(kind)
 		}
 		r.items.frame(p)
 	}
 }
 
-// at adds the offset of the frame to an error of the decoder of items.
-func (r *Reader) at(err error) error {
-	if c, ok := err.(*base.CorruptionError); ok && c.Offset < 0 {
-		c.Offset = r.frames.offset
-	}
-	return err
-}
-
 // count counts an item, and checks that its keyspace is in the header and can have it.
 func (r *Reader) count(it *Item) error {
 	if it.Key[0] == keyspace.Escape {
 		if _, err := keyspace.NumberOf(it.Key); err != nil {
-			return r.at(bad("key", err))
+			return r.frames.at(bad("key", err))
 		}
 	}
 	if !r.known {
 		return base.Corrupt(r.frames.offset, "keyspace of a key", r.space, "one of the header")
 	}
 	if err := r.fits(it); err != nil {
-		return r.at(err)
+		return r.frames.at(err)
 	}
 	if r.large = it.Large; it.Unchanged {
 		r.unchanged++

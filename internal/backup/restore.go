@@ -90,8 +90,7 @@ type restore struct {
 
 func (r *restore) run() (err error) {
 	defer func() { err = errors.Join(err, r.closeJournal()) }()
-	complete, err := r.begin()
-	if err != nil {
+	if err := r.begin(); err != nil {
 		return err
 	}
 	fs, sealer, err := r.o.Prepare(r.temp)
@@ -102,78 +101,80 @@ func (r *restore) run() (err error) {
 	var table settings.Table
 	table.Set(r.chain.Last().Header.State.Keyspaces)
 	r.build = &builder{fs: fs, dir: r.temp, random: r.o.Random, hashSeed: r.journal.hashSeed, createdMs: r.o.NowMs,
-		tableSize: r.o.TableSize, rules: settings.Walk{Of: table.Of}, timed: r.timed()}
+		tableSize: r.o.TableSize, rules: settings.Walk{Of: table.Of}}
 	defer r.build.close()
-	if !complete {
-		if err := r.goOn(); err != nil {
-			return err
-		}
-	}
-	if err := r.copy(complete); err != nil {
+	if err := r.goOn(); err != nil {
 		return err
 	}
-	if complete {
-		// A kill may have come before the name of the manifest was durable.
-		err = r.o.FS.SyncDir(r.temp)
-	} else {
-		err = r.writeManifest()
+	if err := r.copy(); err != nil {
+		return err
 	}
-	if err != nil {
+	if err := r.writeManifest(); err != nil {
 		return err
 	}
 	return r.rename()
 }
 
-// timed returns a function that reports whether the keyspace of a stored key has timestamps.
-// Its keys ascend.
-func (r *restore) timed() func(key []byte) bool {
-	var walk keyspace.Walk
-	number, timed := uint32(0), false
-	return func(key []byte) bool {
-		if n := walk.Number(key); n != number {
-			number, timed = n, r.chain.Last().Header.State.Timed(n)
-		}
-		return timed
-	}
-}
-
 // begin opens the journal of an earlier restore of the same backups, or begins a new one.
-// It reports whether the database is complete but for its name.
-func (r *restore) begin() (complete bool, err error) {
+func (r *restore) begin() error {
 	names, err := r.o.FS.List(r.temp)
 	if err != nil {
-		return false, err
+		return err
 	}
 	for _, name := range names {
-		if !ofRestore(name) {
-			return false, fmt.Errorf("%s has a file that no restore made: %s", r.temp, name)
+		if name != JournalName && !manifest.IsFileOfNew(name) {
+			return fmt.Errorf("%s has a file that no restore made: %s", r.temp, name)
 		}
 	}
 	if slices.Contains(names, JournalName) {
 		if r.journal, r.edits, err = openJournal(r.o.FS, r.temp); err != nil {
-			return false, err
+			return err
 		}
 		switch {
 		case r.journal == nil:
 		case !slices.Equal(r.journal.nonces, r.chain.Nonces()) && !mutant.On(mutant.RestoreForeign):
-			return false, fmt.Errorf("%w: %s belongs to a restore of other backups; remove it first", ErrChain, r.temp)
-		case manifest.CheckExists(r.o.FS, r.temp) == nil:
-			return true, nil
-		case !r.o.Encrypts && !slices.Contains(names, seal.KeysName):
-			return false, nil
+			return fmt.Errorf("%w: %s belongs to a restore of other backups; remove it first", ErrChain, r.temp)
+		case !r.o.Encrypts && !slices.Contains(names, seal.KeysName) && r.hasAll(names):
+			return nil
 		}
 		if err := r.closeJournal(); err != nil {
-			return false, err
+			return err
 		}
 	} else if manifest.CheckExists(r.o.FS, r.temp) == nil {
-		return false, fmt.Errorf("%s has a database that no restore made: %w", r.temp, vfs.ErrExist)
+		return fmt.Errorf("%s has a database that no restore made: %w", r.temp, vfs.ErrExist)
 	}
-	return false, r.anew(names)
+	return r.anew(names)
 }
 
-// anew removes what an earlier restore left, and begins a journal.
+// hasAll reports whether all files of the journal are among the names. A crash of anew may
+// have left the journal without them.
+func (r *restore) hasAll(names []string) bool {
+	for _, e := range r.edits {
+		for _, t := range e.AddTables {
+			if !slices.Contains(names, base.TableName(t.Num)) {
+				return false
+			}
+		}
+		for _, v := range e.AddValues {
+			if !slices.Contains(names, base.ValueName(v.File)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// anew removes what an earlier restore left, and begins a journal. The names are sorted: the
+// journal is the last.
 func (r *restore) anew(names []string) (err error) {
 	for _, name := range names {
+		if name == JournalName {
+			// Without the journal, begin takes a manifest for that of another database. So the
+			// removal of a manifest must be durable.
+			if err := r.o.FS.SyncDir(r.temp); err != nil {
+				return err
+			}
+		}
 		if err := r.o.FS.Remove(r.o.FS.Join(r.temp, name)); err != nil {
 			return err
 		}
@@ -197,19 +198,8 @@ func (r *restore) closeJournal() error {
 	return j.file.Close()
 }
 
-// ofRestore reports whether a restore makes files of such a name.
-func ofRestore(name string) bool {
-	if name == JournalName {
-		return true
-	}
-	name = strings.TrimSuffix(name, ".tmp")
-	_, isTable := base.ParseTableName(name)
-	_, isValues := base.ParseValueName(name)
-	_, isManifest := manifest.ParseFileName(name)
-	return isTable || isValues || isManifest || name == seal.KeysName
-}
-
-// goOn finds where the journal ends, and removes files that it does not know.
+// goOn finds where the journal ends. It removes files that the journal does not know, and the
+// manifest, which writeManifest writes again.
 func (r *restore) goOn() error {
 	live := map[string]bool{}
 	for _, e := range r.edits {
@@ -246,12 +236,11 @@ func (r *restore) goOn() error {
 	return nil
 }
 
-// copy reads all backups to their ends, and writes what is not done yet. With onlyRead it
-// writes nothing.
+// copy reads all backups to their ends, and writes what is not done yet.
 //
 // It leaves out keys of keyspaces that the last backup does not have. A backup that was taken
 // while a keyspace was being dropped has neither the keyspace nor the deletion of its keys.
-func (r *restore) copy(onlyRead bool) error {
+func (r *restore) copy() error {
 	b, state := r.build, &r.chain.Last().Header.State
 	var last []byte
 	var walk keyspace.Walk
@@ -269,12 +258,12 @@ func (r *restore) copy(onlyRead bool) error {
 		if err != nil {
 			return err
 		}
-		if onlyRead || r.done != nil && bytes.Compare(it.Key, r.done) <= 0 {
+		if r.done != nil && bytes.Compare(it.Key, r.done) <= 0 {
 			continue
 		}
 		if of := walk.Number(it.Key); of != number {
-			_, known = state.Keyspace(of)
-			number, known = of, known || of == 0
+			k, ok := state.Keyspace(of)
+			number, known, b.timed = of, ok || of == 0, ok && k.Settings.Timestamps != 0
 		}
 		if !known {
 			continue
@@ -291,9 +280,6 @@ func (r *restore) copy(onlyRead bool) error {
 		if err := b.add(it, from, newKey); err != nil {
 			return err
 		}
-	}
-	if onlyRead {
-		return nil
 	}
 	return r.note()
 }

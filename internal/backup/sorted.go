@@ -13,11 +13,11 @@ import (
 	"github.com/stoatdb/stoat/internal/settings"
 )
 
-// A file of sorted entries is a file of frames, such as a backup. The first frame has kind 1
-// and a random number of 8 bytes. The items follow, with keys of the caller in place of
-// stored keys, all of kind 2 and of version 1 of 1. The last frame has the number of entries
-// (8) and zero (8).
-const typeSorted = "stoatSRT"
+// TypeSorted is the type of a file of sorted entries. Such a file has frames, as a backup. The
+// first frame has kind 1 and a random number of 8 bytes. The items follow, with keys of the
+// caller in place of stored keys, all of kind 2 and of version 1 of 1. The last frame has the
+// number of entries (8) and zero (8).
+const TypeSorted = "stoatSRT"
 
 // sortedVersion is the version of the entries of a sorted file.
 const sortedVersion base.SeqNum = 1
@@ -34,7 +34,7 @@ type SortedWriter struct {
 
 // NewSortedWriter begins a file. nonce is random. compression is that of settings.
 func NewSortedWriter(to io.Writer, nonce uint64, compression settings.Compression) (*SortedWriter, error) {
-	frames, err := newFrameWriter(to, typeSorted)
+	frames, err := newFrameWriter(to, TypeSorted)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ type SortedReader struct {
 
 // NewSortedReader reads the beginning of a file.
 func NewSortedReader(from io.Reader) (*SortedReader, error) {
-	frames, err := newFrameReader(from, typeSorted)
+	frames, err := newFrameReader(from, TypeSorted)
 	if err != nil {
 		return nil, err
 	}
@@ -165,10 +165,7 @@ func (r *SortedReader) NextItem() (Item, error) {
 			err = bad("time of expiry", it.Meta.ExpiresAt)
 		}
 		if err != nil {
-			if c, ok := err.(*base.CorruptionError); ok && c.Offset < 0 {
-				c.Offset = r.frames.offset
-			}
-			return Item{}, err
+			return Item{}, r.frames.at(err)
 		}
 		if ok {
 			r.entries++

@@ -24,8 +24,8 @@ type WriteOptions struct {
 	// Versions is how many versions of a key the backup holds at most; 0 is as many as its
 	// keyspace keeps.
 	Versions int
-	// Compression is a settings.Compression. Default: settings.Fast.
-	Compression uint8
+	// Compression is that of the frames. Default: settings.Fast.
+	Compression settings.Compression
 }
 
 // HeaderOf returns the header of a backup of a snapshot of a database. state is from after
@@ -49,7 +49,7 @@ func HeaderOf(state manifest.State, at base.SeqNum) Header {
 // Write writes a backup of a snapshot to w.
 func Write(ctx context.Context, w io.Writer, o WriteOptions) (Info, error) {
 	info := o.Header.Info()
-	to, err := newFrameWriter(w, typeBackup)
+	to, err := newFrameWriter(w, TypeBackup)
 	if err != nil {
 		return info, err
 	}
@@ -58,7 +58,7 @@ func Write(ctx context.Context, w io.Writer, o WriteOptions) (Info, error) {
 			return info, err
 		}
 	}
-	if !o.Header.same() {
+	if !o.Header.empty() {
 		b := &writer{o: &o}
 		b.packers.New = func() any { return b.newPacker() }
 		for _, k := range o.Header.State.Keyspaces {
@@ -118,7 +118,7 @@ type packer struct {
 
 func (w *writer) newPacker() *packer {
 	p := &packer{w: w, items: items{until: w.o.Snapshot.At}}
-	if c := settings.Compression(cmp.Or(w.o.Compression, uint8(settings.Fast))).OfValues(); c != codec.None {
+	if c := cmp.Or(w.o.Compression, settings.Fast).OfValues(); c != codec.None {
 		p.comp, _ = codec.NewCompressor(c, compressMin, codec.SizeMax) // no codec of values is unknown
 	}
 	return p
@@ -131,14 +131,14 @@ func (w *writer) read(_ context.Context, r stream.Range, emit func(frame) error)
 	p.emit, p.key = emit, p.key[:0]
 	p.items.reset()
 	p.entries, p.unchanged = 0, 0
-	p.enter(0)
+	p.beginSpace(0)
 	scan, err := w.o.Snapshot.Scan(r, w.since(r))
 	if err != nil {
 		return err
 	}
 	defer scan.Close()
 	for scan.Next() {
-		if err := p.see(scan); err != nil {
+		if err := p.add(scan); err != nil {
 			return err
 		}
 	}
@@ -158,11 +158,11 @@ func (w *writer) since(r stream.Range) base.SeqNum {
 	return w.o.Header.Since
 }
 
-// see packs the current version of a scan, if the backup holds it.
-func (p *packer) see(scan *stream.Scan) error {
+// add packs the current version of a scan, if the backup holds it.
+func (p *packer) add(scan *stream.Scan) error {
 	e := &scan.Entry
 	if n := p.spaces.Number(e.Key); n != p.space {
-		p.enter(n)
+		p.beginSpace(n)
 	}
 	if !bytes.Equal(e.Key, p.key) {
 		p.key = append(p.key[:0], e.Key...)
@@ -191,8 +191,8 @@ func (p *packer) see(scan *stream.Scan) error {
 	return p.pack(scan, &it)
 }
 
-// enter begins a keyspace.
-func (p *packer) enter(n uint32) {
+// beginSpace begins a keyspace.
+func (p *packer) beginSpace(n uint32) {
 	p.space, p.versions, p.since = n, 0, p.w.o.Header.since(n)
 	if k, ok := p.w.o.Header.State.Keyspace(n); ok {
 		p.versions = settings.Resolve(&k.Settings).NumVersions

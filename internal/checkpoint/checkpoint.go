@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -302,7 +301,7 @@ func (c *checkpoint) empty() error {
 		return err
 	}
 	for _, name := range names {
-		if !ofCheckpoint(name) {
+		if !manifest.IsFileOfNew(name) {
 			return fmt.Errorf("%s has a file that no checkpoint made: %s", c.temp, name)
 		}
 	}
@@ -325,12 +324,4 @@ func (c *checkpoint) remove() error {
 		return err
 	}
 	return c.fs.Remove(c.temp)
-}
-
-// ofCheckpoint reports whether a checkpoint makes files of such a name.
-func ofCheckpoint(name string) bool {
-	_, isTable := base.ParseTableName(name)
-	_, isValues := base.ParseValueName(name)
-	_, isManifest := manifest.ParseFileName(strings.TrimSuffix(name, ".tmp"))
-	return isTable || isValues || isManifest || name == seal.KeysName
 }

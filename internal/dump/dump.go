@@ -1,10 +1,13 @@
 package dump
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -93,6 +96,20 @@ func (d *dumper) openKeys(ctx context.Context) error {
 	return nil
 }
 
+// sealer returns the keys of log and manifest, nil without encryption.
+func (d *dumper) sealer() record.Sealer {
+	if d.keys == nil {
+		return nil
+	}
+	return d.keys
+}
+
+// version returns what the manifest beside the file says. It is empty if none is readable.
+func (d *dumper) version() *manifest.Version {
+	state, _ := manifest.LoadDamaged(d.fs, d.o.FS.Dir(d.o.Name), d.sealer()) // a part of it helps
+	return cmp.Or(state.Version, new(manifest.Version))
+}
+
 // open opens the file. Without a provider, it returns ErrKey for a table or a value file of an
 // encrypted database, whose pages would look damaged.
 func (d *dumper) open(cat vfs.Category) (vfs.File, int64, error) {
@@ -141,12 +158,9 @@ func (d *dumper) keyFile() error {
 		return nil
 	}
 	made := d.keys.Info().Made
-	for id := uint32(0); len(made) > 0; id++ {
-		if at, ok := made[id]; ok {
-			delete(made, id)
-			if err := d.line("data key", "number", id, "made", at); err != nil {
-				return err
-			}
+	for _, id := range slices.Sorted(maps.Keys(made)) {
+		if err := d.line("data key", "number", id, "made", made[id]); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -11,12 +11,6 @@ import (
 	"time"
 )
 
-// A Field is a named value of a line.
-type Field struct {
-	Name  string
-	Value any
-}
-
 // An output writes lines, as text or as JSON. It keeps its first error.
 type output struct {
 	ctx  context.Context // its end is the error of the next line

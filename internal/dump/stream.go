@@ -16,15 +16,12 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// Files of these kinds may have any name. They begin with these texts.
-const (
-	backupHead = "stoatBAK"
-	sortedHead = "stoatSRT"
-	listHead   = "stoat file backup "
-)
+// listHead is the beginning of a list. A list, a backup and a file of sorted entries may have
+// any name.
+const listHead = "stoat file backup "
 
 const (
-	// streamBuffer is the size in bytes of the buffer of such a file.
+	// streamBuffer is the size in bytes of the buffer of a file that stream prints.
 	streamBuffer = 64 << 10
 	// listLineMax is the largest length in bytes of a line of a list, with its end.
 	listLineMax = 256
@@ -50,9 +47,9 @@ func (d *dumper) stream() error {
 		return err
 	}
 	switch {
-	case bytes.HasPrefix(head, []byte(backupHead)):
+	case bytes.HasPrefix(head, []byte(backup.TypeBackup)):
 		return d.backup(r)
-	case bytes.HasPrefix(head, []byte(sortedHead)):
+	case bytes.HasPrefix(head, []byte(backup.TypeSorted)):
 		return d.sorted(r)
 	case bytes.HasPrefix(head, []byte(listHead)):
 		return d.list(r)

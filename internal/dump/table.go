@@ -5,7 +5,6 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/keyspace"
-	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/partial"
 	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/table"
@@ -15,11 +14,7 @@ import (
 
 // hint returns what the manifest beside a table says of it, or nil.
 func (d *dumper) hint(num base.FileNum) *table.Hint {
-	state, _ := manifest.LoadDamaged(d.fs, d.o.FS.Dir(d.o.Name), d.sealer()) // a part of it helps
-	if state.Version == nil {
-		return nil
-	}
-	for t := range state.Version.Tables() {
+	for t := range d.version().Tables() {
 		if t.Num == num {
 			return &table.Hint{Salt: t.Salt}
 		}

@@ -2,27 +2,13 @@ package dump
 
 import (
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/manifest"
-	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/values"
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// sealer returns the keys of log and manifest, nil without encryption.
-func (d *dumper) sealer() record.Sealer {
-	if d.keys == nil {
-		return nil
-	}
-	return d.keys
-}
-
 // valuesHint returns what the manifest beside a value file says of it, or nil.
 func (d *dumper) valuesHint() *values.Hint {
-	state, _ := manifest.LoadDamaged(d.fs, d.o.FS.Dir(d.o.Name), d.sealer()) // a part of it helps
-	if state.Version == nil {
-		return nil
-	}
-	for _, v := range state.Version.Values {
+	for _, v := range d.version().Values {
 		if base.ValueName(v.File) == d.name {
 			return &values.Hint{Num: v.Num, Salt: v.Salt}
 		}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -13,7 +14,7 @@ import (
 
 // lockNothing is the lock of a follower.
 func (e *Engine) lockNothing() error {
-	e.lock = unlocked{}
+	e.lock = io.NopCloser(nil) // there is nothing to release
 	return nil
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/binary"
 	"errors"
+	"io"
 	"math/rand/v2"
 
 	"github.com/stoatdb/stoat/internal/backup"
@@ -178,15 +179,10 @@ func (e *Engine) lockToRead() error {
 	case err == nil:
 		e.lock = lock
 	case errors.Is(err, vfs.ErrNotExist), errors.Is(err, vfs.ErrReadOnly):
-		e.lock, err = unlocked{}, nil
+		e.lock, err = io.NopCloser(nil), nil // no lock file: there is nothing to release
 	}
 	return err
 }
-
-// unlocked stands for the lock of a directory that needs none.
-type unlocked struct{}
-
-func (unlocked) Close() error { return nil }
 
 // Close refuses new transactions, waits for commits under way, and makes everything
 // committed durable. The caller calls it once.

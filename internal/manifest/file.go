@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/seal"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -32,6 +33,15 @@ func ParseFileName(name string) (number uint64, ok bool) {
 	}
 	number, err := strconv.ParseUint(digits, 10, 63)
 	return number, err == nil && FileName(number) == name
+}
+
+// IsFileOfNew reports whether a new database has, or had while it was made, a file of this name.
+func IsFileOfNew(name string) bool {
+	name = strings.TrimSuffix(name, tempSuffix)
+	_, isTable := base.ParseTableName(name)
+	_, isValues := base.ParseValueName(name)
+	_, isManifest := ParseFileName(name)
+	return isTable || isValues || isManifest || name == seal.KeysName
 }
 
 // isTemp reports whether name is the name of an unfinished manifest.

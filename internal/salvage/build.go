@@ -3,7 +3,6 @@ package salvage
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
@@ -88,10 +87,7 @@ func (s *salvager) empty() error {
 		return err
 	}
 	for _, name := range names {
-		_, isTable := base.ParseTableName(name)
-		_, isValues := base.ParseValueName(name)
-		_, isManifest := manifest.ParseFileName(strings.TrimSuffix(name, ".tmp"))
-		if !isTable && !isValues && !isManifest && strings.TrimSuffix(name, ".tmp") != seal.KeysName {
+		if !manifest.IsFileOfNew(name) {
 			return fmt.Errorf("%s has a file that salvage did not make: %s", s.to.dir, name)
 		}
 	}

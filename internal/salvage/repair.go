@@ -31,7 +31,7 @@ type Repair struct {
 // A repairer is a run of RepairTables.
 type repairer struct {
 	salvager
-	// exact is fs, and corrects nothing: it reads what the database reads.
+	// exact is fs without corrections: it reads what the database reads.
 	exact vfs.FS
 	store *manifest.Store
 	next  base.FileNum // the number of the next new table

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/partial"
@@ -19,8 +18,6 @@ import (
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/seal"
 	"github.com/stoatdb/stoat/internal/settings"
-	"github.com/stoatdb/stoat/internal/table"
-	"github.com/stoatdb/stoat/internal/values"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -105,8 +102,8 @@ func Run(ctx context.Context, o Options) (Report, error) {
 // A sourceFS is the file system of Options.From.
 type sourceFS struct {
 	vfs.FS
-	// refused is why a file could not be opened that may be intact. Such a file is no loss:
-	// Options.Stop returns the error.
+	// refused is the error of the first file that the system did not let us open. The file may
+	// be intact, so the run ends: Options.Stop returns the error.
 	refused error
 }
 
@@ -126,14 +123,10 @@ func (s *salvager) lock() (io.Closer, error) {
 	case err == nil:
 		return lock, nil
 	case errors.Is(err, vfs.ErrNotExist), errors.Is(err, vfs.ErrReadOnly), errors.Is(err, vfs.ErrUnsupported):
-		return unlocked{}, nil
+		return io.NopCloser(nil), nil // no lock file: there is nothing to release
 	}
 	return nil, err
 }
-
-type unlocked struct{}
-
-func (unlocked) Close() error { return nil }
 
 // openKeys loads the data keys of an encrypted database. Without them nothing can be read.
 func (s *salvager) openKeys(ctx context.Context) error {
@@ -254,287 +247,6 @@ func (s *salvager) noteOnce(text string) {
 		s.noted[text] = true
 		s.report.note(text)
 	}
-}
-
-// copyAll copies all entries.
-func (s *salvager) copyAll() ([]*manifest.Table, error) {
-	inv, err := s.list()
-	if err != nil {
-		return nil, err
-	}
-	rules := map[uint32]*settings.Settings{}
-	s.values = valueCopier{s: s, rules: settings.Walk{Of: func(n uint32) *settings.Settings {
-		if rules[n] == nil {
-			rules[n] = s.rules(n)
-		}
-		return rules[n]
-	}}}
-	defer s.values.close()
-	if err := s.values.find(s.valueInputs(inv.values)); err != nil {
-		return nil, err
-	}
-	tables, err := s.tableSources(inv.tables)
-	if err != nil {
-		return nil, err
-	}
-	logs, err := s.readLog(inv.logs)
-	if err != nil {
-		return nil, err
-	}
-	if tables, err = s.reduce(tables, false); err != nil {
-		return nil, err
-	}
-	m, err := newMerger(append(tables, logs...))
-	if err != nil {
-		return nil, err
-	}
-	defer m.close()
-	out := s.newOutput(false)
-	defer out.close()
-	if err := s.merge(m, out); err != nil {
-		return nil, err
-	}
-	if err := out.finish(nil); err != nil {
-		return nil, err
-	}
-	if err := s.values.finish(); err != nil {
-		return nil, err
-	}
-	return out.tables, s.o.Stop()
-}
-
-// valueInputs returns the value files to read.
-func (s *salvager) valueInputs(found []base.FileNum) (files []*valueInput) {
-	hints := map[base.FileNum]*values.Hint{}
-	if v := s.state.Version; v != nil {
-		for _, l := range v.Values {
-			hints[l.File] = &values.Hint{Num: l.Num, Salt: l.Salt}
-			if s.known && !slices.Contains(found, l.File) {
-				files = append(files, &valueInput{file: l.File, hint: hints[l.File]}) // opening it fails
-			}
-		}
-	}
-	for _, n := range found {
-		if hints[n] != nil || !s.known {
-			files = append(files, &valueInput{file: n, hint: hints[n]})
-		}
-	}
-	if !s.known {
-		return files
-	}
-	// The commits of the log have value files that the manifest does not know.
-	for _, n := range found {
-		if hints[n] == nil {
-			files = append(files, &valueInput{file: n})
-		}
-	}
-	return files
-}
-
-// tableSources returns the tables to read, in chains, and reads their range tombstones.
-func (s *salvager) tableSources(found []base.FileNum) (all []source, err error) {
-	var groups [][]tableInput
-	if s.known && s.state.Version != nil {
-		groups = s.liveTables(found)
-	} else {
-		groups, err = s.allTables(found)
-	}
-	s.deletions, s.lists = rangedel.Merge(s.lists...), nil
-	for _, tables := range groups {
-		all = append(all, &chain{s: s, tables: tables})
-	}
-	return all, err
-}
-
-// hint returns what the manifest says of a table.
-func hint(t *manifest.Table) *table.Hint {
-	return &table.Hint{Salt: t.Salt, SeqShift: t.SeqShift, Counts: &table.Counts{Entries: t.Entries, Deletions: t.Deletions, Expiring: t.Expiring,
-		Pointers: t.Pointers, Partials: t.Partials, RangeDeletions: t.RangeDeletions}}
-}
-
-// liveTables returns the tables of the manifest by level.
-func (s *salvager) liveTables(found []base.FileNum) (groups [][]tableInput) {
-	add := func(tables []*manifest.Table) {
-		var group []tableInput
-		for _, t := range tables {
-			in := tableInput{num: t.Num, hint: hint(t), lo: t.Smallest, hi: base.StoredBound(t.Largest)}
-			s.report.Tables++
-			if !slices.Contains(found, t.Num) {
-				s.report.loseFile(in.name(), t.Size, in.lo, in.hi, base.Corrupt(-1, "file", "none", fmt.Sprintf("%d bytes", t.Size)))
-				continue
-			}
-			group = append(group, in)
-			if t.RangeDeletions > 0 || t.Entries == 0 {
-				s.readDeletions(&in)
-			}
-		}
-		if len(group) > 0 {
-			groups = append(groups, group)
-		}
-	}
-	v := s.state.Version
-	for i := range v.Runs() {
-		add(v.Run(i))
-	}
-	for _, tables := range v.Levels[1:] {
-		add(tables)
-	}
-	return groups
-}
-
-// allTables returns all tables that can be read.
-func (s *salvager) allTables(found []base.FileNum) ([][]tableInput, error) {
-	hints := map[base.FileNum]*table.Hint{}
-	if v := s.state.Version; v != nil {
-		for t := range v.Tables() {
-			hints[t.Num] = hint(t)
-		}
-	}
-	var tables []tableInput
-	for _, n := range found {
-		if err := s.o.Stop(); err != nil {
-			return nil, err
-		}
-		in := tableInput{num: n, hint: hints[n]}
-		s.report.Tables++
-		d := s.readDeletions(&in)
-		if d == nil {
-			s.report.loseFile(in.name(), 0, nil, nil, errUnopened)
-			continue
-		}
-		in.lo, in.hi, _ = d.Bounds()
-		in.span(d)
-		tables = append(tables, in)
-	}
-	placeIngested(tables)
-	return chains(slices.DeleteFunc(tables, func(t tableInput) bool { return t.lo == nil })), nil
-}
-
-var errUnopened = fmt.Errorf("%w: neither the footer nor the directory verifies", base.ErrCorrupt)
-
-// readDeletions reads the range tombstones of a table, and reports what is wrong outside
-// of its blocks. It returns nil if the table cannot be opened.
-func (s *salvager) readDeletions(t *tableInput) *table.Damaged {
-	file, d, err := s.openTable(t)
-	if err != nil {
-		return nil
-	}
-	_ = file.Close() // it was only read
-	if l := d.Deletions(); l.Len() > 0 {
-		s.lists = append(s.lists, l)
-		newest, _ := l.Seqs()
-		s.lastSeq = max(s.lastSeq, newest)
-	}
-	for _, p := range d.Problems {
-		p.Err = fmt.Errorf("range tombstones are lost, so deleted keys may return: %w", p.Err)
-		s.report.losePart(t.name(), p)
-	}
-	return d
-}
-
-// merge copies the entries of m to the new database.
-func (s *salvager) merge(m *merger, out *output) error {
-	var key []byte
-	inTable := false // a table has a version of the key
-	for n := 0; ; n++ {
-		if n%1024 == 0 {
-			if err := s.o.Stop(); err != nil {
-				return err
-			}
-		}
-		group, err := m.next()
-		if err != nil || len(group) == 0 {
-			return err
-		}
-		if k := group[0].Key; string(k) != string(key) {
-			key, inTable = append(key[:0], k...), false
-		}
-		number, user, err := keyspace.Decode(key)
-		if err == nil && s.spaces.dropped(number) {
-			continue
-		}
-		if err == nil {
-			err = s.spaces.note(number, user)
-		}
-		if err == nil {
-			err = s.copyGroup(out, group, &inTable)
-		}
-		if err != nil {
-			if s.values.failed(err) {
-				return err
-			}
-			s.loseEntry(key, err)
-		}
-	}
-}
-
-// copyGroup copies the first copy of a version that can be copied. Copies in tables precede
-// those in the log. inTable says that a table has a newer version of the key, and copyGroup
-// sets it.
-func (s *salvager) copyGroup(out *output, group []head, inTable *bool) (err error) {
-	flushed := group[0].rank != ofLog // a table has this version
-	if !flushed && *inTable && !s.known {
-		return nil // a flush wrote it to a table, and what became of it there counts
-	}
-	*inTable = *inTable || flushed
-	for _, h := range group {
-		if h.rank == ofLog && flushed && h.Meta.Kind.Partial() && !s.known {
-			return err // the copy in the table may have joined it with older versions
-		}
-		err = s.copyEntry(out, h.entry)
-		if err == nil && h.rank == ofLog && flushed && !s.known {
-			s.noteOnce("some values came from the log, because their value files are damaged; no compaction filter has seen them")
-		}
-		if err == nil || s.values.failed(err) {
-			return err
-		}
-	}
-	return err
-}
-
-// copyEntry copies one entry with its value.
-func (s *salvager) copyEntry(out *output, e *entry) error {
-	own := e.Entry
-	if own.Meta.Kind.Partial() {
-		var err error
-		if s.steps, err = partial.Decode(s.steps[:0], own.Meta.Kind, own.Value); err != nil {
-			return err
-		}
-	}
-	ref, apart, err := s.values.place(&own, e.rank == ofLog)
-	if err != nil {
-		return err
-	}
-	if apart {
-		err = out.addPointer(own, ref)
-	} else {
-		err = out.add(own)
-	}
-	if err == nil {
-		s.report.Entries++
-		s.losing = false
-		s.lastSeq = max(s.lastSeq, own.Seq)
-	}
-	return written(err)
-}
-
-// loseEntry notes that an entry is lost. Consecutive entries of one file are one loss.
-func (s *salvager) loseEntry(key []byte, err error) {
-	l := Loss{Offset: -1, Entries: 1, Err: err, from: slices.Clone(key), to: slices.Clone(key)}
-	var c *base.CorruptionError
-	var p *vfs.PathError
-	if errors.As(err, &c) {
-		l.File, l.Offset = c.File, c.Offset
-	} else if errors.As(err, &p) {
-		l.File = s.fs.Base(p.Path)
-	}
-	if n := len(s.report.Lost); s.losing && s.report.Lost[n-1].File == l.File && s.report.More == 0 {
-		s.report.Lost[n-1].Entries++
-		s.report.Lost[n-1].to = l.to
-		return
-	}
-	s.losing = true
-	s.report.lose(l)
 }
 
 // newState returns the state of the new database.

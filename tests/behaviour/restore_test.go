@@ -14,8 +14,8 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// A kill ends a restore when the database is complete but for its name. The same restore goes on,
-// and then the power goes off.
+// A kill ends a restore, also when the database is complete but for its name. The same restore
+// goes on, and then the power goes off.
 func TestRestore_AfterAKillAndThenAPowerCutIsWholeOrAbsent(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)
