@@ -146,17 +146,17 @@ func (r *restore) begin() error {
 	return r.anew(names)
 }
 
-// hasAll reports whether all files of the journal are among the names. A crash of anew may
-// have left the journal without them.
+// hasAll reports whether all files of the journal are among the names, which are sorted. A
+// crash of anew may have left the journal without them.
 func (r *restore) hasAll(names []string) bool {
 	for _, e := range r.edits {
 		for _, t := range e.AddTables {
-			if !slices.Contains(names, base.TableName(t.Num)) {
+			if _, found := slices.BinarySearch(names, base.TableName(t.Num)); !found {
 				return false
 			}
 		}
 		for _, v := range e.AddValues {
-			if !slices.Contains(names, base.ValueName(v.File)) {
+			if _, found := slices.BinarySearch(names, base.ValueName(v.File)); !found {
 				return false
 			}
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
-// TestNonces_NeverRepeat is not parallel: it watches all ciphers of the process.
-// TestNonces_NeverRepeat watches every seal of encrypted workloads with power cuts.
+// TestNonces_NeverRepeat watches every seal of encrypted workloads with power cuts. It is
+// not parallel: it sees all ciphers of the process.
 func TestNonces_NeverRepeat(t *testing.T) {
 	seed := dose.Seed(t)
 	seals := dose.Size(t, dose.Seals, testkit.Raced(20_000, 8_000), 50_000)

@@ -3,7 +3,6 @@ package diskfull
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,7 +13,6 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/dose"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
-	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // crowdedRoom is how much room nearlyFull leaves, and crowdedLarge the size of a
@@ -57,7 +55,7 @@ func TestDiskReserve_BurstOfWritersLeavesRoomForDeleting(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%d/together %t", value, together), func(t *testing.T) {
-				inCrowded(t, value, func(c *crowded) {
+				inCrowded(t, value, nil, func(c *crowded) {
 					c.nearlyFull()
 					var all sync.WaitGroup
 					for i := range writers {
@@ -119,16 +117,8 @@ func (l *roomLog) tell() string {
 
 // inWatched is inCrowded for short values, with what happens being counted.
 func inWatched(t *testing.T, fn func(c *crowded, l *roomLog)) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var l roomLog
-		c := &crowded{t: t, disk: memfs.New(), value: 400, rng: rand.New(rand.NewPCG(7, 400))}
-		c.disk.SetCapacity(crowdedDisk)
-		c.db = testkit.OpenOn(t, c.disk, func(o *stoat.Options) { o.MemtableSize, o.Events = 256<<10, l.take })
-		defer func() { testkit.Must(t, c.db.Close()) }()
-		fn(c, &l)
-		testkit.MustBeSound(t, c.db)
-	})
+	var l roomLog
+	inCrowded(t, 400, l.take, func(c *crowded) { fn(c, &l) })
 }
 
 func TestDiskReserve_OversizedTransactionCausesNoRepeatedJobs(t *testing.T) {

@@ -30,12 +30,13 @@ type crowded struct {
 // crowdedDisk is its size: many times a memtable, some value files.
 var crowdedDisk = int64(testkit.Raced(24<<20, 10<<20))
 
-func inCrowded(t *testing.T, value int, fn func(c *crowded)) {
+// inCrowded runs fn with a database on a small disk. events may be nil.
+func inCrowded(t *testing.T, value int, events func(stoat.Event), fn func(c *crowded)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := &crowded{t: t, disk: memfs.New(), value: value, rng: rand.New(rand.NewPCG(7, uint64(value)))}
 		c.disk.SetCapacity(crowdedDisk)
-		c.db = testkit.OpenOn(t, c.disk, func(o *stoat.Options) { o.MemtableSize = 256 << 10 })
+		c.db = testkit.OpenOn(t, c.disk, func(o *stoat.Options) { o.MemtableSize, o.Events = 256<<10, events })
 		defer func() { testkit.Must(t, c.db.Close()) }()
 		fn(c)
 		testkit.MustBeSound(t, c.db)
@@ -123,7 +124,7 @@ func (c *crowded) wantRoom(least int64) {
 func TestRoom_DeletingOnAFullDiskMakesRoomByItself(t *testing.T) {
 	for _, value := range []int{1 << 10, 16 << 10, 1 << 20} {
 		t.Run(fmt.Sprint(value), func(t *testing.T) {
-			inCrowded(t, value, func(c *crowded) {
+			inCrowded(t, value, nil, func(c *crowded) {
 				for range dose.Short(1, 3) {
 					c.fill()
 					c.remove(0.7)
@@ -135,7 +136,7 @@ func TestRoom_DeletingOnAFullDiskMakesRoomByItself(t *testing.T) {
 }
 
 func TestRoom_RangeDeletionOnAFullDiskMakesRoomByItself(t *testing.T) {
-	inCrowded(t, 1<<10, func(c *crowded) {
+	inCrowded(t, 1<<10, nil, func(c *crowded) {
 		c.fill()
 		testkit.Must(t, c.db.Update(func(tx stoat.Txn) error { return tx.DeleteRange([]byte("2"), []byte("c")) }))
 		c.wantRoom(crowdedDisk / 3)
@@ -146,7 +147,7 @@ func TestRoom_RangeDeletionOnAFullDiskMakesRoomByItself(t *testing.T) {
 func TestRoom_DropPrefixGivesSpaceBackBeforeItReturns(t *testing.T) {
 	for _, value := range []int{16 << 10, 40 << 10} {
 		t.Run(fmt.Sprint(value), func(t *testing.T) {
-			inCrowded(t, value, func(c *crowded) {
+			inCrowded(t, value, nil, func(c *crowded) {
 				c.fill()
 				testkit.Must(t, c.db.DropPrefix(c.t.Context(), []byte("1")))
 				testkit.Must(t, c.db.DropPrefix(c.t.Context(), []byte("a")))
@@ -161,7 +162,7 @@ func TestRoom_DropPrefixGivesSpaceBackBeforeItReturns(t *testing.T) {
 }
 
 func TestRoom_OverwritingWaitsForCollection(t *testing.T) {
-	inCrowded(t, 1<<10, func(c *crowded) {
+	inCrowded(t, 1<<10, nil, func(c *crowded) {
 		keys := int(crowdedDisk / (1 << 10) * 3 / 8) // with their garbage they fit
 		for from := 0; from < keys; from += 32 {
 			testkit.Must(t, c.set(from, 32))
@@ -207,7 +208,7 @@ func TestDiskReserve_GrowsWithMemtables(t *testing.T) {
 }
 
 func TestDiskReserve_RefusesWritersWhileOthersFillTheDisk(t *testing.T) {
-	inCrowded(t, 1<<10, func(c *crowded) {
+	inCrowded(t, 1<<10, nil, func(c *crowded) {
 		testkit.Must(t, c.set(0, 1000))
 		c.disk.SetCapacity(c.disk.UsedBytes() + 64<<10)
 		// What was looked at before lasts for a while. On a busy machine, jobs may keep up
@@ -239,7 +240,7 @@ type readerFunc func(b []byte) (int, error)
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 func TestDiskReserve_StreamLeavesRoomForDeleting(t *testing.T) {
-	inCrowded(t, 1<<10, func(c *crowded) {
+	inCrowded(t, 1<<10, nil, func(c *crowded) {
 		testkit.Must(t, c.set(0, 1000))
 		time.Sleep(time.Minute) // no background job runs
 		streamed, deleted := 0, 0

@@ -90,8 +90,8 @@ const (
 )
 
 // step moves an iterator on both sides and demands that it shows the same.
-func (r *Run) step(p *Pair, it *iterPair, kind stepKind, key string) (ok bool, err error) {
-	err = r.read(p, func() error {
+func (r *Run) step(it *iterPair, kind stepKind, key string) (ok bool, err error) {
+	err = r.counted(func() error {
 		var want bool
 		switch kind {
 		case firstStep:
@@ -168,7 +168,7 @@ func (r *Run) scan(p *Pair, o stoat.IterOptions, limit int) error {
 	it := r.iterator(p, o)
 	defer it.close()
 	for range limit {
-		if ok, err := r.step(p, it, nextStep, ""); !ok || err != nil {
+		if ok, err := r.step(it, nextStep, ""); !ok || err != nil {
 			return err
 		}
 	}
@@ -233,13 +233,13 @@ func opCloseIterator(r *Run, rng *rand.Rand) error {
 
 func stepOp(kind stepKind) func(*Run, *rand.Rand) error {
 	return func(r *Run, rng *rand.Rand) error {
-		p, it, err := r.openIterator(rng)
+		_, it, err := r.openIterator(rng)
 		if err != nil {
 			return err
 		}
 		key, step := r.keys.near(rng), kind
 		for range 1 + rng.IntN(4) {
-			if ok, err := r.step(p, it, step, key); !ok || err != nil {
+			if ok, err := r.step(it, step, key); !ok || err != nil {
 				return err
 			}
 			if step = nextStep; kind == lastStep || kind == prevStep {
@@ -252,14 +252,14 @@ func stepOp(kind stepKind) func(*Run, *rand.Rand) error {
 
 // opWander moves an iterator to and fro, also past its ends.
 func opWander(r *Run, rng *rand.Rand) error {
-	p, it, err := r.openIterator(rng)
+	_, it, err := r.openIterator(rng)
 	if err != nil {
 		return err
 	}
 	for range rng.IntN(20) {
 		kind := []stepKind{nextStep, prevStep, nextStep, prevStep, seekStep}[rng.IntN(5)]
 		for range 1 + rng.IntN(4) {
-			if _, err := r.step(p, it, kind, r.keys.near(rng)); err != nil {
+			if _, err := r.step(it, kind, r.keys.near(rng)); err != nil {
 				return err
 			}
 		}
@@ -268,16 +268,16 @@ func opWander(r *Run, rng *rand.Rand) error {
 }
 
 func opSeekStorm(r *Run, rng *rand.Rand) error {
-	p, it, err := r.openIterator(rng)
+	_, it, err := r.openIterator(rng)
 	if err != nil {
 		return err
 	}
 	for range rng.IntN(40) {
-		if _, err := r.step(p, it, seekStep, r.keys.near(rng)); err != nil {
+		if _, err := r.step(it, seekStep, r.keys.near(rng)); err != nil {
 			return err
 		}
 		if rng.IntN(3) == 0 {
-			if _, err := r.step(p, it, nextStep, ""); err != nil {
+			if _, err := r.step(it, nextStep, ""); err != nil {
 				return err
 			}
 		}
@@ -305,7 +305,7 @@ func opWriteUnderIterator(r *Run, rng *rand.Rand) error {
 		if err := r.Write(p, r.keys.near(rng), v); err != nil {
 			return err
 		}
-		if _, err := r.step(p, it, nextStep, ""); err != nil {
+		if _, err := r.step(it, nextStep, ""); err != nil {
 			return err
 		}
 	}

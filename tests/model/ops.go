@@ -324,7 +324,7 @@ func opDeleteShown(r *Run, rng *rand.Rand) error {
 	it := r.iterator(p, randomIterOptions(r, rng))
 	defer it.close()
 	for range 1 + rng.IntN(20) {
-		if ok, err := r.step(p, it, nextStep, ""); !ok || err != nil {
+		if ok, err := r.step(it, nextStep, ""); !ok || err != nil {
 			return err
 		}
 		key := it.model.Item().Key

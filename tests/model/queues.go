@@ -195,9 +195,9 @@ func opPop(r *Run, rng *rand.Rand) error {
 			return err
 		}
 		it := r.iterator(p, stoat.IterOptions{Reverse: reverse})
-		ok, err := r.step(p, it, firstStep, "")
+		ok, err := r.step(it, firstStep, "")
 		for ok && err == nil && it.model.Item().Key == timeKey {
-			ok, err = r.step(p, it, nextStep, "")
+			ok, err = r.step(it, nextStep, "")
 		}
 		if err == nil && ok {
 			err = r.Write(p, it.model.Item().Key, model.Version{Deleted: true})

@@ -45,7 +45,7 @@ func getOp(own bool, get func(*Run, *Pair, string) error) func(*Run, *rand.Rand)
 }
 
 func (r *Run) get(p *Pair, key string) error {
-	return r.read(p, func() error {
+	return r.counted(func() error {
 		value, err := p.Tx.Get([]byte(key))
 		want, found := p.model.Get(key)
 		r.say("t%d.Get(%.40q) = %.20q, %v", p.name, key, value, err)
@@ -66,7 +66,7 @@ func sameValue(value string, err error, want model.Version, found bool) error {
 }
 
 func (r *Run) has(p *Pair, key string) error {
-	return r.read(p, func() error {
+	return r.counted(func() error {
 		has, err := p.Tx.Has([]byte(key))
 		_, found := p.model.Get(key)
 		r.say("t%d.Has(%.40q) = %v, %v", p.name, key, has, err)
@@ -78,7 +78,7 @@ func (r *Run) has(p *Pair, key string) error {
 }
 
 func (r *Run) getItem(p *Pair, key string) error {
-	return r.read(p, func() error {
+	return r.counted(func() error {
 		item, err := p.Tx.GetItem([]byte(key))
 		want, found := p.model.Get(key)
 		r.say("t%d.GetItem(%.40q), %v", p.name, key, err)
@@ -106,7 +106,7 @@ func opGetMany(r *Run, rng *rand.Rand) error {
 	for range rng.IntN(1 << rng.IntN(8)) {
 		keys = append(keys, []byte(r.keys.near(rng)))
 	}
-	return r.read(p, func() error {
+	return r.counted(func() error {
 		r.say("t%d.GetMany(%.40q)", p.name, keys)
 		values, err := p.Tx.GetMany(keys, [][]byte{[]byte("before")})
 		if err != nil || len(values) != len(keys)+1 || string(values[0]) != "before" {
@@ -127,7 +127,7 @@ func opGetMany(r *Run, rng *rand.Rand) error {
 }
 
 func (r *Run) getCopy(p *Pair, key string) error {
-	return r.read(p, func() error {
+	return r.counted(func() error {
 		value, err := p.Tx.GetCopy([]byte(key), []byte("before "))
 		want, found := p.model.Get(key)
 		r.say("t%d.GetCopy(%.40q), %v", p.name, key, err)
@@ -141,7 +141,7 @@ func (r *Run) getCopy(p *Pair, key string) error {
 // loop runs a range-over-func beside the iterator of the model and leaves it
 // after limit turns.
 func (r *Run) loop(p *Pair, seq stditer.Seq2[[]byte, []byte], o model.IterOptions, limit int) error {
-	return r.read(p, func() error {
+	return r.counted(func() error {
 		it := p.model.Iterator(o)
 		defer it.Close()
 		n := 0

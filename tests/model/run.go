@@ -297,8 +297,8 @@ func (r *Run) keepTime() error {
 	return err
 }
 
-// read runs a read of p.
-func (r *Run) read(_ *Pair, do func() error) error {
+// counted runs a call that the campaign counts.
+func (r *Run) counted(do func() error) error {
 	r.Work.calls++
 	return do()
 }

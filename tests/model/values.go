@@ -107,7 +107,7 @@ func opItemReader(r *Run, rng *rand.Rand) error {
 		return err
 	}
 	key := r.keys.pick(rng)
-	return r.read(p, func() error {
+	return r.counted(func() error {
 		item, err := p.Tx.GetItem([]byte(key))
 		want, found := p.model.Get(key)
 		r.say("t%d.GetItem(%.40q).Reader, %v", p.name, key, err)

@@ -1,3 +1,3 @@
 // Package mutants removes guarantees of the engine one at a time, and demands that
-// some campaign notices. It needs the build tag mutants.
+// some campaign notices. All but the judgement of a hunt needs the build tag mutants.
 package mutants

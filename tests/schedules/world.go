@@ -51,10 +51,7 @@ type scheduleWorld struct {
 	checkpoints    int
 	live           collect.LiveSet // of the collections since the opening
 	order          []*actor        // those that have applied and not published, in order
-	// writeBacks lets commits pass that no actor has asked for, as if they wrote
-	// nothing. See ResurrectedKey.
-	writeBacks bool
-	did        scheduleCounts
+	did            scheduleCounts
 }
 
 // scheduleCounts count what schedules did, so that a test can tell whether they do
@@ -206,10 +203,6 @@ func (p *pendingCommit) conflicts(ms uint64) bool {
 
 // noteApplied gives the commit of a its number in the model as well.
 func (w *scheduleWorld) noteApplied(a *actor) {
-	if a.pend == nil && w.writeBacks {
-		w.m.Commit(nil)
-		return
-	}
 	if a.pend == nil {
 		w.fault = errors.New("a commit of an actor that has not asked for one")
 		a.pend = &pendingCommit{model: w.m.Begin(w.m.Last(), true)}

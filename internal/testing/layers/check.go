@@ -21,11 +21,12 @@ type Edge struct{ From, To string }
 // use: Check reports rows that the tree no longer needs.
 type Shape struct {
 	Module string
-	// Floors has a row for every package.
+	// Floors has a row for every package but test support.
 	Floors map[string]int
 	// Exceptions are the edges allowed against the floors.
 	Exceptions map[Edge]bool
-	// TestSupport lists the packages that only test files import.
+	// TestSupport lists the directories whose packages only test files import. Such a
+	// package needs no floor.
 	TestSupport []string
 	// Guarded lists, by import path, the packages that may import it. A path
 	// also stands for the paths below it that have no row of their own. An
@@ -84,7 +85,7 @@ func (c *checker) walk() error {
 		}
 		if pkg := path.Dir(name); !c.packages[pkg] {
 			c.packages[pkg] = true
-			if !c.placed(pkg) {
+			if !c.placed(pkg) && !c.support(pkg) {
 				c.violations = append(c.violations, fmt.Sprintf("%s: package %s has no floor", name, pkg))
 			}
 		}
@@ -135,6 +136,14 @@ func (s *Shape) placed(pkg string) bool {
 	return ok
 }
 
+// support reports whether only test files may import a package.
+func (s *Shape) support(pkg string) bool {
+	return slices.ContainsFunc(s.TestSupport, func(dir string) bool { return within(pkg, dir) })
+}
+
+// within reports whether a package is in dir or below it.
+func within(pkg, dir string) bool { return pkg == dir || strings.HasPrefix(pkg, dir+"/") }
+
 // An importer is the file that imports.
 type importer struct {
 	pkg  string
@@ -158,14 +167,14 @@ func (c *checker) judgeEdge(im importer, to string) string {
 	if from == to && im.test {
 		return "" // an external test of its own package
 	}
-	if slices.Contains(c.TestSupport, to) {
-		if im.test || slices.Contains(c.TestSupport, from) {
+	if c.support(to) {
+		if im.test || c.support(from) {
 			return ""
 		}
 		return fmt.Sprintf("%s imports %s, which is for tests only", from, to)
 	}
 	if !c.placed(from) || !c.placed(to) {
-		return "" // walk and stale report a package without a floor
+		return "" // test support may import it, or walk and stale report the lack of a floor
 	}
 	fromFloor, toFloor := c.Floors[from], c.Floors[to]
 	if toFloor < fromFloor || im.test && toFloor == fromFloor {
@@ -199,7 +208,7 @@ func (c *checker) judgeGuarded(im importer, imported string) string {
 			return ""
 		}
 	}
-	if (im.test || slices.Contains(c.TestSupport, im.pkg)) && slices.Contains(c.GuardedInTests[guard], im.pkg) {
+	if (im.test || c.support(im.pkg)) && slices.Contains(c.GuardedInTests[guard], im.pkg) {
 		c.inTests[grant{guard, im.pkg}] = true
 		return ""
 	}

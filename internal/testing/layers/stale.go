@@ -21,9 +21,13 @@ func (c *checker) stale() []string {
 			add("Floors has %s, which has no Go files", pkg)
 		}
 	}
-	for _, pkg := range c.TestSupport {
-		if !c.packages[pkg] {
-			add("TestSupport has %s, which has no Go files", pkg)
+	for _, dir := range c.TestSupport {
+		known := false
+		for pkg := range c.packages {
+			known = known || within(pkg, dir)
+		}
+		if !known {
+			add("TestSupport has %s, which has no Go files", dir)
 		}
 	}
 	for edge := range c.Exceptions {

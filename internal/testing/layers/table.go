@@ -7,8 +7,8 @@ const Module = "github.com/stoatdb/stoat"
 // relative to the root; "." is the root itself.
 //
 // A package imports only packages of lower floors. Packages of one floor do
-// not import each other. Every package has a row, so placing a new package is
-// a decision. No package below the root holds a *DB.
+// not import each other. Every package but test support has a row, so placing a new
+// package is a decision. No package below the root holds a *DB.
 //
 // Test files may also import packages of their own floor and the test support
 // packages. Only test files and other test support may import test support.
@@ -16,51 +16,41 @@ var Stoat = Shape{
 	Module: Module,
 
 	Floors: map[string]int{
-		"internal/invariant":       0,
-		"internal/lock":            0,
-		"internal/testing/dose":    0,
-		"internal/testing/hostile": 0,
-		"internal/testing/layers":  0,
-		"internal/mutant":          0,
-		"internal/testing/noise":   0,
-		"internal/testing/prose":   0,
-		"internal/testing/script":  0,
+		"internal/invariant": 0,
+		"internal/lock":      0,
+		"internal/mutant":    0,
 
 		"feed":  0,
 		"merge": 0,
 
-		"internal/base":         1,
-		"internal/testing/hunt": 1,
-		"internal/scratch":      1,
-		"internal/event":        1,
-		"internal/stamp":        1,
-		"vfs":                   1,
+		"internal/base":    1,
+		"internal/scratch": 1,
+		"internal/event":   1,
+		"internal/stamp":   1,
+		"vfs":              1,
 
-		"internal/cache":             2,
-		"internal/codec":             2,
-		"internal/fault":             2,
-		"internal/filter":            2,
-		"internal/gaps":              2,
-		"internal/histogram":         2,
-		"internal/testing/isolation": 2,
-		"internal/iter":              2,
-		"internal/keyspace":          2,
-		"internal/memtable":          2,
-		"internal/newdir":            2,
-		"internal/testing/model":     2,
-		"internal/partial":           2,
-		"internal/rangedel":          2,
-		"internal/record":            2,
-		"internal/residency":         2,
-		"internal/seal":              2,
-		"internal/testing/vfstest":   2,
-		"internal/payload":           2,
-		"internal/readers":           2,
-		"internal/readset":           2,
-		"internal/turns":             2,
-		"internal/work":              2,
-		"vfs/faultfs":                2,
-		"vfs/memfs":                  2,
+		"internal/cache":     2,
+		"internal/codec":     2,
+		"internal/fault":     2,
+		"internal/filter":    2,
+		"internal/gaps":      2,
+		"internal/histogram": 2,
+		"internal/iter":      2,
+		"internal/keyspace":  2,
+		"internal/memtable":  2,
+		"internal/newdir":    2,
+		"internal/partial":   2,
+		"internal/rangedel":  2,
+		"internal/record":    2,
+		"internal/residency": 2,
+		"internal/seal":      2,
+		"internal/payload":   2,
+		"internal/readers":   2,
+		"internal/readset":   2,
+		"internal/turns":     2,
+		"internal/work":      2,
+		"vfs/faultfs":        2,
+		"vfs/memfs":          2,
 
 		"internal/log":      3,
 		"internal/manifest": 3,
@@ -85,8 +75,6 @@ var Stoat = Shape{
 		"internal/checkpoint": 7,
 		"internal/commit":     7,
 
-		"internal/testing/parts": 8,
-
 		"internal/changes": 8,
 		"internal/collect": 8,
 		"internal/dump":    8,
@@ -105,9 +93,6 @@ var Stoat = Shape{
 
 		".": 11,
 
-		"internal/testing/inside":  12,
-		"internal/testing/testkit": 13,
-
 		"filebackup": 12,
 		"keyfs":      12,
 		"sequence":   12,
@@ -115,33 +100,7 @@ var Stoat = Shape{
 
 		"cmd/stoat/internal/bench": 12,
 
-		"filebackup/storetest": 13,
-
 		"cmd/stoat": 13,
-
-		"tests/backup":     14,
-		"tests/behaviour":  14,
-		"tests/benchmarks": 14,
-		"tests/bits":       14,
-		"tests/crash":      14,
-		"tests/diskfull":   14,
-		"tests/faults":     14,
-		"tests/golden":     14,
-		"tests/isolation":  14,
-		"tests/kill":       14,
-		"tests/mixture":    14,
-		"tests/model":      14,
-		"tests/mount":      14,
-		"tests/mutants":    14,
-		"tests/powercut":   14,
-		"tests/reads":      14,
-		"tests/schedules":  14,
-		"tests/steps":      14,
-		"tests/scripts":    14,
-		"tests/stress":     14,
-		"tests/feed":       14,
-		"tests/follow":     14,
-		"tests/timestamps": 14,
 	},
 
 	// The memtable implements the cursor interface of iter, and prepares its
@@ -153,45 +112,7 @@ var Stoat = Shape{
 		{From: "internal/memtable", To: "internal/rangedel"}: true,
 	},
 
-	TestSupport: []string{
-		"filebackup/storetest",
-		"internal/testing/dose",
-		"internal/testing/hostile",
-		"internal/testing/hunt",
-		"internal/testing/inside",
-		"internal/testing/isolation",
-		"internal/testing/layers",
-		"internal/testing/model",
-		"internal/testing/noise",
-		"internal/testing/parts",
-		"internal/testing/prose",
-		"internal/testing/script",
-		"internal/testing/testkit",
-		"internal/testing/vfstest",
-		"tests/backup",
-		"tests/behaviour",
-		"tests/benchmarks",
-		"tests/bits",
-		"tests/crash",
-		"tests/diskfull",
-		"tests/faults",
-		"tests/golden",
-		"tests/isolation",
-		"tests/kill",
-		"tests/mixture",
-		"tests/model",
-		"tests/mount",
-		"tests/mutants",
-		"tests/powercut",
-		"tests/reads",
-		"tests/schedules",
-		"tests/scripts",
-		"tests/steps",
-		"tests/stress",
-		"tests/feed",
-		"tests/follow",
-		"tests/timestamps",
-	},
+	TestSupport: []string{"filebackup/storetest", "internal/testing", "tests"},
 
 	// All file access goes through vfs, so that tests can make it fail and
 	// crash. path/filepath counts as os, because Glob, Walk and EvalSymlinks
@@ -219,8 +140,8 @@ var Stoat = Shape{
 	// files that this package reads. All other tests create their files through the vfs, in
 	// memory or in testing.TempDir.
 	GuardedInTests: map[string][]string{
-		"os":            {".", "internal/testing/hunt", "internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/follow", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "tests/steps"},
-		"os/exec":       {"internal/testing/hunt", "tests/behaviour", "tests/diskfull", "tests/follow", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "vfs"},
+		"os":            {".", "internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/follow", "tests/golden", "tests/kill", "tests/mount", "tests/mutants", "tests/powercut", "tests/scripts", "tests/steps"},
+		"os/exec":       {"tests/behaviour", "tests/diskfull", "tests/follow", "tests/kill", "tests/mount", "tests/mutants", "tests/powercut", "tests/scripts", "vfs"},
 		"path/filepath": {"internal/testing/layers", "internal/testing/prose", "tests/behaviour", "tests/benchmarks", "tests/diskfull", "tests/golden", "tests/kill", "tests/mount", "tests/powercut", "tests/scripts", "tests/steps"},
 		"syscall":       {"tests/benchmarks", "tests/diskfull", "tests/kill", "tests/mount", "tests/powercut", "tests/steps"},
 		"unsafe":        {"tests/powercut"},

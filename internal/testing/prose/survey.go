@@ -1,6 +1,7 @@
 package prose
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -15,6 +16,17 @@ type Survey struct {
 	DocumentWords []Finding
 	LongSentences []Finding
 }
+
+// A Finding is one word of dialect or one long sentence.
+type Finding struct {
+	File string
+	// Line is the line of the comment or paragraph that has the finding.
+	Line int
+	Text string
+}
+
+// String returns the finding as file:line: text.
+func (f Finding) String() string { return fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Text) }
 
 // Take reads every Go file and every Markdown document of tree, those of
 // nested modules included. It skips testdata, vendor, directories whose name

@@ -19,6 +19,9 @@ var (
 	sentenceEnd = regexp.MustCompile(`[.!?][)\]"'*_]*(?:\s+|$)`)
 )
 
+// MaxWords is the number of words that a sentence may have.
+const MaxWords = 25
+
 // contextSize is the number of bytes that a finding shows on either side of a
 // word.
 const contextSize = 30

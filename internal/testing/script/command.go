@@ -1,6 +1,7 @@
 package script
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,12 +31,7 @@ func (c *Command) Lines() []string {
 
 // Has reports whether word is an argument.
 func (c *Command) Has(word string) bool {
-	for _, arg := range c.Args {
-		if arg == word {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(c.Args, word)
 }
 
 // Lookup returns the value of the argument name=value.
