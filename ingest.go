@@ -106,7 +106,7 @@ func (d *DB) BulkLoad(ctx context.Context, entries iter.Seq2[Entry, error], o In
 }
 
 // ingest hands entries to a way of ingesting them.
-func (d *DB) ingest(ctx context.Context, entries iter.Seq2[Entry, error], o IngestOptions, way ingest.Way) (Ingested, error) {
+func (d *DB) ingest(ctx context.Context, entries iter.Seq2[Entry, error], o IngestOptions, way ingest.Func) (Ingested, error) {
 	if d.opts.ReadOnly {
 		return Ingested{}, ErrReadOnly
 	}
@@ -128,7 +128,7 @@ func (d *DB) ingest(ctx context.Context, entries iter.Seq2[Entry, error], o Inge
 				return
 			}
 		}
-	}, ingest.Target{Space: target.Space, Way: target.Way})
+	}, ingest.Target{Space: target.Space, Passage: target.Way})
 	var order *base.KeyOrderError
 	if errors.As(err, &order) {
 		err = (*KeyOrderError)(target.OrderError(order))

@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"bytes"
 	"errors"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -155,16 +154,8 @@ func (b *builder) endTable() error {
 		return err
 	}
 	b.table, b.tableFile = nil, nil
-	t := &manifest.Table{
-		Num: b.of.Num, Salt: b.of.Salt, Jumps: b.of.Jumps, Size: p.Size, Level: manifest.Levels - 1,
-		Smallest: bytes.Clone(p.Smallest), Largest: bytes.Clone(p.Largest), SmallestSeq: p.SmallestSeq, LargestSeq: p.LargestSeq,
-		Keys: p.Keys, Entries: p.Entries, Deletions: p.Deletions, Expiring: p.Expiring, Pointers: p.Pointers,
-		Partials: p.Partials, OldestExpiry: p.OldestExpiry, NewestExpiry: p.NewestExpiry,
-		KeyBytes: p.KeyBytes, ValueBytes: p.ValueBytes, CreatedMs: b.createdMs,
-	}
-	for _, ref := range p.ValueFiles {
-		t.Values = append(t.Values, manifest.ValueRef{File: base.FileNum(ref.File), Bytes: ref.Bytes})
-	}
+	t := compact.TableOf(&p)
+	t.Num, t.Level, t.CreatedMs, t.Jumps = b.of.Num, manifest.Levels-1, b.createdMs, b.of.Jumps
 	b.outdated.Describe(t)
 	b.tables = append(b.tables, t)
 	return nil

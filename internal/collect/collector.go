@@ -10,7 +10,6 @@ import (
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/histogram"
 	"github.com/stoatdb/stoat/internal/lock"
-	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/quarantine"
 	"github.com/stoatdb/stoat/internal/space"
@@ -79,12 +78,16 @@ func (c *Collector) Step() (again time.Duration, err error) {
 	for did := false; ; did = true {
 		now, _ := c.o.Load()
 		hold := c.holdFor(now)
-		tidy := func() (bool, error) { return c.Tidy(now == work.Idle, &known) }
-		if hold > 0 {
-			tidy = c.drop
-		}
 		var due bool
-		if err := fault.Guard(func() (err error) { due, err = tidy(); return err }); err != nil {
+		err = fault.Guard(func() (err error) {
+			if hold > 0 {
+				due, err = c.drop()
+			} else {
+				due, err = c.Tidy(now == work.Idle, &known)
+			}
+			return err
+		})
+		if err != nil {
 			c.o.Space.Rests(space.Collections)
 			c.o.Commits.JobFailed(err)
 			if errors.Is(err, vfs.ErrNoSpace) {
@@ -160,64 +163,4 @@ func (c *Collector) Pick(pressure values.Pressure) Batch {
 		}
 	}
 	return b
-}
-
-// A Batch is value files with garbage. The collector collects those of now, and then
-// chooses anew. It will probably choose those of next.
-type Batch struct {
-	now, next []values.Choice
-	copied    uint64 // bytes, by those of now
-	copyMax   uint64 // about how many bytes those of now may copy; 0 is batchBytes
-	memory    uint64 // about the bytes that a LiveSet of all of them takes
-}
-
-const (
-	// batchBytes is about how many bytes one collection copies.
-	batchBytes = 64 << 20
-	// nextFiles bounds how many files are chosen that are not collected now.
-	nextFiles = 128
-)
-
-// Full reports whether the batch has enough files. most is the number of bytes that a
-// LiveSet of them may take.
-func (b *Batch) Full(most int) bool {
-	return !b.copiesMore() && (b.memory >= uint64(most) || len(b.next) >= nextFiles)
-}
-
-// Add adds a file, and reports whether the file is collected now.
-func (b *Batch) Add(choice values.Choice, f manifest.LiveValues) (now bool) {
-	if now = b.copiesMore(); now {
-		b.now = append(b.now, choice)
-		b.copied += choice.Copy
-	} else {
-		b.next = append(b.next, choice)
-	}
-	b.memory += uint64(float64(f.Values) * float64(choice.Copy) / float64(max(f.Bytes, 1)) * liveEstimate)
-	return now
-}
-
-// copiesMore reports whether another file is collected now.
-func (b *Batch) copiesMore() bool {
-	most := b.copyMax
-	if most == 0 {
-		most = batchBytes
-	}
-	return b.copied < most
-}
-
-// Empty reports whether nothing is collected now.
-func (b *Batch) Empty() bool { return len(b.now) == 0 }
-
-// Keep keeps the files for which keep is true.
-func (b *Batch) Keep(keep func(values.Choice) bool) {
-	b.now, b.next = filter(b.now, keep), filter(b.next, keep)
-}
-
-func filter(choices []values.Choice, keep func(values.Choice) bool) (kept []values.Choice) {
-	for _, c := range choices {
-		if keep(c) {
-			kept = append(kept, c)
-		}
-	}
-	return kept
 }

@@ -176,7 +176,7 @@ func (c *Collector) liveIn(of []*manifest.ValueFile, most int, stop func() error
 func (c *Collector) firstKey(f *manifest.ValueFile) []byte {
 	r, err := c.store.Files().OpenValues(f)
 	if err != nil {
-		return nil // the collector is told when it copies the file
+		return nil // the copy of the file reports the error
 	}
 	key, err := r.FirstKey()
 	if errors.Join(err, r.Close()) != nil {

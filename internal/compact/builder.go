@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/work"
 )
 
@@ -34,17 +33,7 @@ func (b *Builder) Add(e *base.Entry) error {
 		b.space = b.out.space
 		b.out.timed = b.job.Discard != nil && b.job.Discard(b.space).Timed
 	}
-	if b.job.Place != nil {
-		ref, apart, err := b.job.Place(e)
-		if err != nil {
-			return err
-		}
-		invariant.Check(apart == (e.Meta.Kind == base.KindPointer), "an entry of kind %s placed apart: %t", e.Meta.Kind, apart)
-		if apart {
-			return b.out.addPointer(e, ref)
-		}
-	}
-	return b.out.add(e)
+	return b.out.put(e, b.job.Place)
 }
 
 // Finish finishes the last table.

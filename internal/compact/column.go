@@ -32,7 +32,7 @@ func Columns(v *manifest.Version, s Shape) []Plan {
 	var choices []choice
 	for _, c := range columnsOf(p.v) {
 		plan := Plan{Reason: ReasonDeletions, OutputLevel: last, Inputs: c}
-		all := plan.all()
+		all := plan.Tables()
 		reads := bytesOf(all)
 		if p.s.OutputMax == 0 || reads <= p.s.OutputMax || !slices.ContainsFunc(all, deletes) {
 			continue

@@ -20,7 +20,7 @@ func TestColumns_KeepWhatSnapshotsSeeAndEmptyUpperLevels(t *testing.T) {
 			before := tr.sees()
 			for _, c := range columnsOf(tr.v) {
 				plan := Plan{Reason: ReasonDeletions, OutputLevel: last, Inputs: c}
-				if plan = plan.finish(tr.v, tr.s); len(c[last]) < len(plan.all()) && !plan.Bottom {
+				if plan = plan.finish(tr.v, tr.s); len(c[last]) < len(plan.Tables()) && !plan.Bottom {
 					t.Fatalf("something lies below a column: %s", plan.String())
 				}
 				tr.apply(t, plan)
@@ -49,10 +49,10 @@ func TestOutputMax_SkipsUselessPlans(t *testing.T) {
 		v := shaped(table(level, "a", 100, 99), table(level, "b", 100, 98), table(level, "c", 100, 30),
 			table(last, "a", 100, 0), table(last, "b", 100, 0), table(last, "c", 100, 0))
 		known := map[string]bool{}
-		s := Shape{Idle: true, OutputMax: 2 * mib, Useless: func(p *Plan) bool { return known[string(p.all()[0].Smallest)] }}
+		s := Shape{Idle: true, OutputMax: 2 * mib, Useless: func(p *Plan) bool { return known[string(p.Tables()[0].Smallest)] }}
 		for range 2 {
 			plan, due := Pick(v, s)
-			if at := string(plan.all()[0].Smallest); !due || known[at] || at == "c" {
+			if at := string(plan.Tables()[0].Smallest); !due || known[at] || at == "c" {
 				t.Fatalf("due %t, at %q, where %v are of no use: %s", due, at, known, plan.String())
 			} else {
 				known[at] = true
@@ -96,7 +96,7 @@ func TestColumns_OnlyThoseThatMayBecomeSmallEnough(t *testing.T) {
 			t.Parallel()
 			var got []string
 			for _, plan := range Columns(shaped(c.tables...), Shape{OutputMax: 2 * mib}) {
-				got = append(got, string(plan.all()[0].Smallest))
+				got = append(got, string(plan.Tables()[0].Smallest))
 			}
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("columns at %q, want %q", got, c.want)

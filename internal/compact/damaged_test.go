@@ -37,7 +37,7 @@ func TestDamaged_PickingAvoidsThem(t *testing.T) {
 				if steps > 5000 {
 					t.Fatalf("still busy after %d steps: %s", steps, p.String())
 				}
-				for _, m := range p.all() {
+				for _, m := range p.Tables() {
 					if tr.s.Damaged[m.Num] && !p.Drop && !p.Move {
 						t.Fatalf("table %d of level %d cannot be read: %s", m.Num, m.Level, p.String())
 					}

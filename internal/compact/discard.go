@@ -153,7 +153,7 @@ type Elsewhere struct {
 // only. They are older than those of the inputs. Were there such a version, all keys from
 // the end of the inputs up to it would belong to that user's key. So After would, too.
 func (p *Plan) Elsewhere(v *manifest.Version, unflushed base.SeqNum) Elsewhere {
-	all := p.all()
+	all := p.Tables()
 	inputs := make(map[base.FileNum]bool, len(all))
 	for _, t := range all {
 		inputs[t.Num] = true

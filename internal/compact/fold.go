@@ -34,9 +34,9 @@ func (m *merge) meet(e *base.Entry) error {
 	switch {
 	case e.Meta.Kind.Partial():
 		newest := m.retain.newest
-		kept := m.retain.Link(e.Seq) == Keep || mutant.On(mutant.FoldAcrossSnapshot) && len(m.chain) == 0
-		if mutant.On(mutant.FoldAcrossSnapshot) && len(m.chain) > 0 {
-			kept = false
+		kept := m.retain.Link(e.Seq) == Keep
+		if mutant.On(mutant.FoldAcrossSnapshot) {
+			kept = len(m.chain) == 0
 		}
 		if !kept && len(m.chain) == 0 {
 			return nil // a newer whole entry hides it from all snapshots
@@ -68,7 +68,7 @@ func (m *merge) endChain(below *base.Entry) error {
 	return m.fold(&end, nil)
 }
 
-// A whole is what a chain lies on. The zero entry is nothing.
+// A whole is the whole entry below a chain. The zero whole stands for no entry.
 type whole struct {
 	base.Entry
 	known bool
@@ -245,29 +245,4 @@ func (m *merge) keepBase(e *base.Entry, needed bool) error {
 		tombstone(e)
 	}
 	return m.add(e, m.job.Place)
-}
-
-// screened marks a tombstone in place of what a filter dropped, for a mutant.
-const screened = 0xff
-
-// screen asks the filter about an entry. It reports whether the entry has a value that
-// the filter made.
-func (m *merge) screen(e *base.Entry) bool {
-	if m.job.Screen == nil || !m.retain.current(e.Seq, &e.Meta) {
-		return false
-	}
-	switch decision, value := m.job.Screen(e); decision {
-	case ScreenDrop:
-		tombstone(e)
-		if mutant.On(mutant.FilterUncovers) {
-			e.Meta.User = screened
-		}
-	case ScreenRewrite:
-		e.Value, e.Meta.Kind = value, base.KindSet
-		if mutant.On(mutant.FilterLosesMeta) {
-			e.Meta = base.Meta{Kind: base.KindSet}
-		}
-		return true
-	}
-	return false
 }

@@ -28,10 +28,10 @@ func (s Shape) shrinks(t *manifest.Table, level int) bool {
 	return s.removable(t) > 0 || s.Discardable != nil && s.Discardable(t, level)
 }
 
-// shrinksOnce is shrinks for a table of the last level that is rewritten once, whatever that
-// leaves. A rewrite merges partial entries, unless their function is missing or fails. Tables
-// that a restore made, or a merge beside a snapshot, may have many of them. It is unknown when
-// the first version with a timestamp expires in a table that also has other expiring values.
+// shrinksOnce is shrinks for a table of the last level that a caller rewrites once, whatever
+// remains. It also takes tables with partial entries, which a rewrite may fold. And it takes
+// tables with both kinds of expiry: nothing tells when their first version with a timestamp
+// expires.
 func (s Shape) shrinksOnce(t *manifest.Table) bool {
 	return s.shrinks(t, last) ||
 		t.LargestSeq <= s.OldestSnapshot && (t.Partials > 0 || stamped(t) && t.OldestExpiry < stamp.ExpiryMark)
@@ -113,8 +113,8 @@ func stamped(t *manifest.Table) bool { return t.NewestExpiry >= stamp.ExpiryMark
 
 // lapsed estimates how many expired values a rewrite of t removes, if t has versions with
 // timestamps that expire. A deletion without a time of expiry takes the place of such a version,
-// as it still hides older ones. So a rewrite leaves nothing that has expired. Whatever it
-// returns above 0, at least one value goes.
+// as it still hides older ones. So a rewrite leaves nothing that has expired. If the result
+// is above 0, a rewrite removes at least one value.
 func (s Shape) lapsed(t *manifest.Table) uint64 {
 	if !stamped(t) {
 		return 0

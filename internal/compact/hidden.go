@@ -96,10 +96,9 @@ func (p *picker) hides(t *manifest.Table) int64 {
 	return p.s.Hides[t.Num]
 }
 
-// hiddenBy estimates how many bytes of tables and values a slice hides, in the slice and in
-// the levels below. aged says that one of them has reached the
-// maximum age and must go at any cost. Tombstones that a snapshot does not see free
-// nothing yet.
+// hiddenBy estimates how many bytes of tables and values a slice hides, in itself and in the
+// levels below. aged says that one of its tombstones has reached the maximum age and must go
+// at any cost. Tombstones that a snapshot does not see free nothing yet.
 func (p *picker) hiddenBy(c *slice) (hidden int64, aged bool) {
 	var deletions uint64
 	var known int64

@@ -54,10 +54,10 @@ type Job struct {
 	// e into an entry of base.KindPointer. The pointer in e is valid until the next
 	// call. ref is the part of the file that the pointer keeps alive. If Place is
 	// nil, all values stay in the tables.
-	Place func(e *base.Entry) (ref manifest.ValueRef, inFile bool, err error)
+	Place Placer
 	// PlaceNew is Place for values that the job itself made, by a fold or a filter. If
 	// it is nil, they stay in the tables.
-	PlaceNew func(e *base.Entry) (ref manifest.ValueRef, inFile bool, err error)
+	PlaceNew Placer
 	// Functions folds partial entries. nil joins them, and loses none.
 	Functions *partial.Functions
 	// Value returns the value that an entry of base.KindPointer points to, until the
@@ -77,18 +77,8 @@ type Job struct {
 	Stop func() error
 }
 
-// A Screen asks a compaction filter about an entry, whose value it can read.
-type Screen func(e *base.Entry, value func() ([]byte, error)) (Decision, []byte)
-
-// A Decision is the answer of a compaction filter.
-type Decision uint8
-
-// The decisions: the filter keeps a value, deletes it, or replaces it by another one.
-const (
-	ScreenKeep Decision = iota
-	ScreenDrop
-	ScreenRewrite
-)
+// A Placer puts the value of an entry into a value file, or leaves it in the table.
+type Placer func(e *base.Entry) (ref manifest.ValueRef, inFile bool, err error)
 
 // A NewFile is an empty file for a table, with a random salt that no other table has.
 type NewFile struct {

@@ -53,9 +53,8 @@ func (r keyRange) after(t *manifest.Table) bool { return r.lo != nil && t.EndsBe
 
 // within returns the tables of an ordered list that overlap r, as a slice of the list.
 func within(tables []*manifest.Table, r keyRange) []*manifest.Table {
-	from := sort.Search(len(tables), func(i int) bool { return !r.after(tables[i]) })
-	tables = tables[from:]
-	return tables[:sort.Search(len(tables), func(i int) bool { return r.before(tables[i]) })]
+	_, in := gapAround(tables, r)
+	return in
 }
 
 // A gap is the keys strictly between two tables of a level; nil is the end of the level.

@@ -3,23 +3,26 @@ package compact
 import "github.com/stoatdb/stoat/internal/manifest"
 
 // worstLevel returns the level between level 0 and the last that exceeds its target by the
-// largest factor. It skips levels for whose tables there is no room below. A level above the
-// base counts as twice its target, so that it is emptied soon.
-func (p *picker) worstLevel() (level int, score float64) {
+// largest factor, and its table to push down. It skips levels for whose tables there is no
+// room below. A level above the base counts as twice its target, so that it is emptied soon.
+func (p *picker) worstLevel() (t *manifest.Table, level int, score float64) {
 	for l := 1; l < last; l++ {
 		size := p.v.Bytes(l)
 		if size == 0 {
 			continue
 		}
 		x := 2.0
-		if t := p.target.bytes[l]; t > 0 {
-			x = float64(size) / float64(t)
+		if target := p.target.bytes[l]; target > 0 {
+			x = float64(size) / float64(target)
 		}
-		if x > score && p.pickLevel(l) != nil {
-			level, score = l, x
+		if x <= score {
+			continue
+		}
+		if pick := p.pickLevel(l); pick != nil {
+			t, level, score = pick, l, x
 		}
 	}
-	return level, score
+	return t, level, score
 }
 
 // pickLevel chooses the table of a level with the lowest cost of pushing it down per byte

@@ -20,8 +20,8 @@ type Range struct {
 	Next base.FileNum
 }
 
-// Takes reports whether t, of a level above the last, should go down.
-func (r *Range) Takes(t *manifest.Table) bool { return t.SmallestSeq <= r.UpTo }
+// takes reports whether t, of a level above the last, should go down.
+func (r *Range) takes(t *manifest.Table) bool { return t.SmallestSeq <= r.UpTo }
 
 // PickRange returns the next step of bringing a range to the last level, without garbage
 // and in few small tables. The caller repeats it after each step until it returns false.
@@ -30,7 +30,7 @@ func PickRange(v *manifest.Version, s Shape, r Range) (Plan, bool) {
 	s.Damaged = nil
 	p := newPicker(v, s)
 	keys := keyRange{lo: r.Lo, hi: r.Hi, open: true}
-	if plan, ok := p.pickDead(); ok && slices.ContainsFunc(plan.all(), r.Takes) {
+	if plan, ok := p.pickDead(); ok && slices.ContainsFunc(plan.Tables(), r.takes) {
 		return plan, true
 	}
 	for i, run := range p.runs {
@@ -66,7 +66,7 @@ func (r *Range) Ahead(v *manifest.Version, s Shape) (bytes int64) {
 	met := map[base.FileNum]bool{}
 	for level := range last {
 		for _, t := range v.Overlapping(level, r.Lo, r.Hi, true) {
-			if !r.Takes(t) {
+			if !r.takes(t) {
 				continue
 			}
 			bytes += t.Size
@@ -90,7 +90,7 @@ func (r *Range) Ahead(v *manifest.Version, s Shape) (bytes int64) {
 
 // first returns the first table that should go down, or nil.
 func (r *Range) first(tables []*manifest.Table) *manifest.Table {
-	if i := slices.IndexFunc(tables, r.Takes); i >= 0 {
+	if i := slices.IndexFunc(tables, r.takes); i >= 0 {
 		return tables[i]
 	}
 	return nil

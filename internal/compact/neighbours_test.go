@@ -130,7 +130,7 @@ func TestNeighbours_MergedWhereWorthIt(t *testing.T) {
 		{"beside others below", with(smallTables(last-1, 16, mib), below("900000")), Shape{Idle: true, BaseSizeMin: 1}, 16},
 	} {
 		plan, due := newPicker(c.v, c.s).pickNeighbours()
-		if n := len(plan.all()); due != (c.want > 0) || n != c.want || due && (plan.Move || !plan.Bottom || plan.Reason != ReasonNeighbours) {
+		if n := len(plan.Tables()); due != (c.want > 0) || n != c.want || due && (plan.Move || !plan.Bottom || plan.Reason != ReasonNeighbours) {
 			t.Errorf("%s: due %t, %s, bottom %t, want %d tables", c.name, due, plan.String(), plan.Bottom, c.want)
 		}
 	}
@@ -152,7 +152,7 @@ func TestNeighbours_ManualMergesFewerAndNoneThatItMade(t *testing.T) {
 		{8, Range{Lo: []byte("000030"), Hi: []byte("000060"), Next: math.MaxUint64}, 0},
 	} {
 		plan, due := PickRange(smallTables(last, c.tables, mib), Shape{}, c.r)
-		if n := len(plan.all()); due != (c.want > 0) || n != c.want || due && plan.Reason != ReasonManual {
+		if n := len(plan.Tables()); due != (c.want > 0) || n != c.want || due && plan.Reason != ReasonManual {
 			t.Errorf("%d tables, %+v: due %t, %s", c.tables, c.r, due, plan.String())
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/rangedel"
@@ -107,6 +108,23 @@ func (o *output) enter(key []byte) (crossed bool, err error) {
 		err = o.writer.SetCompression(o.job.Codec(n))
 	}
 	return true, err
+}
+
+// put adds an entry. place, which may be nil, says where its value goes.
+func (o *output) put(e *base.Entry, place Placer) error {
+	if !e.Meta.Kind.HasValue() || place == nil {
+		return o.add(e)
+	}
+	ref, inFile, err := place(e)
+	if err != nil {
+		return err
+	}
+	invariant.Check(inFile == (e.Meta.Kind == base.KindPointer),
+		"entry of kind %s placed in a value file: %t", e.Meta.Kind, inFile)
+	if inFile {
+		return o.addPointer(e, ref)
+	}
+	return o.add(e)
 }
 
 func (o *output) add(e *base.Entry) error {
@@ -223,6 +241,35 @@ func (o *output) complete(w *table.Writer, file NewFile) (*manifest.Table, error
 	t := o.describe(&props)
 	t.Num = file.Num
 	return t, nil
+}
+
+// describe returns the metadata of a table of the job for the manifest, as far as its
+// properties and the job tell.
+func (o *output) describe(p *table.Properties) *manifest.Table {
+	t := TableOf(p)
+	t.Level, t.Run, t.CreatedMs = o.job.Level, o.job.Run, o.job.CreatedMs
+	if o.job.Filter != nil {
+		t.Filter = o.job.Filter.Filter()
+	}
+	return t
+}
+
+// TableOf returns what the manifest says of a table, as far as its properties tell.
+func TableOf(p *table.Properties) *manifest.Table {
+	t := &manifest.Table{
+		Size: p.Size, Salt: p.Salt,
+		// The bounds of range tombstones are in the memory of the inputs.
+		Smallest: bytes.Clone(p.Smallest), Largest: base.CloneBound(p.Largest), LargestExclusive: p.LargestExclusive,
+		SmallestSeq: p.SmallestSeq, LargestSeq: p.LargestSeq,
+		Keys: p.Keys, Entries: p.Entries, Deletions: p.Deletions, RangeDeletions: p.RangeDeletions,
+		Expiring: p.Expiring, Pointers: p.Pointers, Partials: p.Partials,
+		OldestExpiry: p.OldestExpiry, NewestExpiry: p.NewestExpiry,
+		KeyBytes: p.KeyBytes, ValueBytes: p.ValueBytes,
+	}
+	for _, ref := range p.ValueFiles {
+		t.Values = append(t.Values, manifest.ValueRef{File: base.FileNum(ref.File), Bytes: ref.Bytes})
+	}
+	return t
 }
 
 // abandon closes the file of a table that will not be finished.

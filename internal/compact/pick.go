@@ -61,7 +61,7 @@ func (p *picker) pickSize() (Plan, bool) {
 	if plan, ok := p.mergeSmallRuns(); ok {
 		return plan, true
 	}
-	level, score := p.worstLevel()
+	t, level, score := p.worstLevel()
 	runs := float64(p.depth()) / float64(p.runsMax())
 	level0 := float64(p.v.Bytes(0)) / float64(p.target.bytes[0])
 	values := p.valueScore()
@@ -80,7 +80,7 @@ func (p *picker) pickSize() (Plan, bool) {
 	if score < 1 {
 		return p.mergeStuck()
 	}
-	return p.down(p.pickLevel(level), level, ReasonLevel), true
+	return p.down(t, level, ReasonLevel), true
 }
 
 // valueScore returns the ratio of the values that level 0 refers to, to their bound.

@@ -598,7 +598,7 @@ func TestPick_FewPartialEntriesGoDownWhenMuchBelowHasExpired(t *testing.T) {
 			s.NowMs = 2000
 		}
 		p, due := Pick(shaped(above, below), s)
-		if due != expired || due && (p.Reason != ReasonIdle || len(p.all()) != 2) {
+		if due != expired || due && (p.Reason != ReasonIdle || len(p.Tables()) != 2) {
 			t.Errorf("expired %t: the plan is %s", expired, p.String())
 		}
 	}

@@ -101,23 +101,10 @@ func (p *Plan) Moves() bool { return p.Gather > 0 || len(p.Join) > 0 }
 func (p *Plan) ForFewerFiles() bool { return p.Reason == ReasonNeighbours || p.Reason == ReasonFiles }
 
 // InputBytes returns the size of all inputs in bytes.
-func (p *Plan) InputBytes() int64 {
-	n := int64(0)
-	for _, tables := range p.Inputs {
-		n += bytesOf(tables)
-	}
-	return n
-}
+func (p *Plan) InputBytes() int64 { return bytesOf(p.Tables()) }
 
 // InputEntries returns the number of entries of all inputs.
-func (p *Plan) InputEntries() (n uint64) {
-	for _, tables := range p.Inputs {
-		for _, t := range tables {
-			n += t.Entries
-		}
-	}
-	return n
-}
+func (p *Plan) InputEntries() uint64 { return entriesIn(p.Tables()) }
 
 // OutputBytes estimates the output of a merge of the inputs in bytes: the inputs without
 // what tombstones hide. Each tombstone is assumed to hide one entry. A range tombstone is
@@ -176,12 +163,10 @@ func (p *Plan) Drops() []manifest.Place {
 // Moved returns the tables of a Move in their new place.
 func (p *Plan) Moved() []*manifest.Table {
 	var moved []*manifest.Table
-	for _, tables := range p.Inputs {
-		for _, t := range tables {
-			to := *t
-			to.Level, to.Run, to.Filter = p.OutputLevel, p.Run, nil
-			moved = append(moved, &to)
-		}
+	for _, t := range p.Tables() {
+		to := *t
+		to.Level, to.Run, to.Filter = p.OutputLevel, p.Run, nil
+		moved = append(moved, &to)
 	}
 	return moved
 }
@@ -210,8 +195,8 @@ func (p *Plan) String() string {
 	return s
 }
 
-// all returns the inputs of all levels.
-func (p *Plan) all() []*manifest.Table {
+// Tables returns the inputs of all levels.
+func (p *Plan) Tables() []*manifest.Table {
 	var all []*manifest.Table
 	for _, tables := range p.Inputs {
 		all = append(all, tables...)
@@ -222,7 +207,7 @@ func (p *Plan) all() []*manifest.Table {
 // finish derives the other fields from the inputs: whether anything older is below, the
 // splits, and whether a move is enough.
 func (p *Plan) finish(v *manifest.Version, s Shape) Plan {
-	inputs := p.all()
+	inputs := p.Tables()
 	if invariant.Enabled {
 		for i := 1; i < len(p.Inputs[0]); i++ {
 			a, b := p.Inputs[0][i-1], p.Inputs[0][i]

@@ -9,11 +9,8 @@ import (
 	"sync"
 
 	"github.com/stoatdb/stoat/internal/base"
-	"github.com/stoatdb/stoat/internal/invariant"
 	"github.com/stoatdb/stoat/internal/iter"
-	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/mutant"
-	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -107,10 +104,8 @@ func (m *merge) run() error {
 		m.entry = *m.all.Entry
 		e := &m.entry
 		if m.job.To != nil && bytes.Compare(e.Key, m.job.To) >= 0 {
-			if m.discard.straddles(e.Key) {
-				if err := m.release(); err != nil {
-					return err
-				}
+			if err := m.releaseBefore(e.Key); err != nil {
+				return err
 			}
 			break
 		}
@@ -122,24 +117,8 @@ func (m *merge) run() error {
 			}
 		}
 		if !bytes.Equal(e.Key, m.key) || read == 1 {
-			if err := m.endChain(nil); err != nil {
+			if err := m.beginKey(e.Key); err != nil {
 				return err
-			}
-			m.key = append(m.key[:0], e.Key...)
-			m.retain.Begin(m.key)
-			held := m.discard.begin(m.key)
-			m.out.timed, m.out.within = m.discard.limits.Timed, m.discard.within
-			if held && m.job.Around && m.out.passes(m.key) {
-				// A table that stays lies between two versions of the user's key.
-				if err := m.release(); err != nil {
-					return err
-				}
-				held = false
-			}
-			if !held {
-				if err := m.out.beginKey(m.key); err != nil {
-					return err
-				}
 			}
 		}
 		if err := m.meet(e); err != nil {
@@ -149,13 +128,33 @@ func (m *merge) run() error {
 	if err := m.endChain(nil); err != nil {
 		return err
 	}
-	if m.discard.straddles(m.discard.limits.After) {
-		if err := m.release(); err != nil {
-			return err
-		}
+	if err := m.releaseBefore(m.discard.limits.After); err != nil {
+		return err
 	}
 	m.out.result.EntriesRead, m.out.result.BytesRead = read, size
 	return m.all.Err()
+}
+
+// beginKey ends the key before, and begins with the versions of the next one.
+func (m *merge) beginKey(key []byte) error {
+	if err := m.endChain(nil); err != nil {
+		return err
+	}
+	m.key = append(m.key[:0], key...)
+	m.retain.Begin(m.key)
+	held := m.discard.begin(m.key)
+	m.out.timed, m.out.within = m.discard.limits.Timed, m.discard.within
+	if held && m.job.Around && m.out.passes(m.key) {
+		// A table that stays lies between two versions of the user's key.
+		if err := m.release(); err != nil {
+			return err
+		}
+		held = false
+	}
+	if held {
+		return nil
+	}
+	return m.out.beginKey(m.key)
 }
 
 // pause lets other goroutines run, and asks whether the job goes on. Otherwise a reader or
@@ -198,23 +197,11 @@ func (m *merge) judge(e *base.Entry) error {
 func tombstone(e *base.Entry) { e.Value, e.Meta = nil, base.Meta{Kind: base.KindDelete} }
 
 // add adds an entry to the output. place, which may be nil, says where its value goes.
-func (m *merge) add(e *base.Entry, place func(e *base.Entry) (manifest.ValueRef, bool, error)) error {
+func (m *merge) add(e *base.Entry, place Placer) error {
 	if e.Meta.Kind == base.KindDelete {
 		e.Meta.ExpiresAt = 0 // a tombstone does not expire; Shape.dead relies on that
 	}
-	if !e.Meta.Kind.HasValue() || place == nil {
-		return m.out.add(e)
-	}
-	ref, inFile, err := place(e)
-	if err != nil {
-		return err
-	}
-	invariant.Check(inFile == (e.Meta.Kind == base.KindPointer),
-		"entry of kind %s placed in a value file: %t", e.Meta.Kind, inFile)
-	if inFile {
-		return m.out.addPointer(e, ref)
-	}
-	return m.out.add(e)
+	return m.out.put(e, place)
 }
 
 // release adds the deletion that the discarder holds to the output.
@@ -225,24 +212,11 @@ func (m *merge) release() error {
 	return nil
 }
 
-// describe returns the metadata of a table for the manifest, as far as its properties
-// tell.
-func (o *output) describe(p *table.Properties) *manifest.Table {
-	t := &manifest.Table{
-		Size: p.Size, Salt: p.Salt, Level: o.job.Level, Run: o.job.Run,
-		// The bounds of range tombstones are in the memory of the inputs.
-		Smallest: bytes.Clone(p.Smallest), Largest: base.CloneBound(p.Largest), LargestExclusive: p.LargestExclusive,
-		SmallestSeq: p.SmallestSeq, LargestSeq: p.LargestSeq,
-		Keys: p.Keys, Entries: p.Entries, Deletions: p.Deletions, RangeDeletions: p.RangeDeletions,
-		Expiring: p.Expiring, Pointers: p.Pointers, Partials: p.Partials,
-		OldestExpiry: p.OldestExpiry, NewestExpiry: p.NewestExpiry,
-		KeyBytes: p.KeyBytes, ValueBytes: p.ValueBytes, CreatedMs: o.job.CreatedMs,
+// releaseBefore releases the held deletion if next, the first key after the job, is of the
+// same user's key.
+func (m *merge) releaseBefore(next []byte) error {
+	if m.discard.straddles(next) {
+		return m.release()
 	}
-	for _, ref := range p.ValueFiles {
-		t.Values = append(t.Values, manifest.ValueRef{File: base.FileNum(ref.File), Bytes: ref.Bytes})
-	}
-	if o.job.Filter != nil {
-		t.Filter = o.job.Filter.Filter()
-	}
-	return t
+	return nil
 }

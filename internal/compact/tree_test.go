@@ -182,7 +182,7 @@ func (t *tree) mustBeInOrder(tb testing.TB, p *Plan) {
 // merge returns the outputs of a plan.
 func (t *tree) merge(p *Plan) []*manifest.Table {
 	var grains []grain
-	for _, m := range p.all() {
+	for _, m := range p.Tables() {
 		grains = append(grains, t.grains[m.Num]...)
 	}
 	slices.SortFunc(grains, compareGrains)

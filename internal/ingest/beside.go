@@ -15,11 +15,12 @@ const besideBuffers = 3
 // time uses it, and only to write. Close ends the goroutine.
 type besideFile struct {
 	vfs.File
-	calls chan func() error
-	free  chan []byte // buffers
-	made  int         // buffers so far
-	err   chan error  // the first error; it has room for one
-	ended chan struct{}
+	calls  chan func() error
+	free   chan []byte   // buffers
+	made   int           // buffers so far
+	failed chan struct{} // closed after the first error, which is then in err
+	err    error
+	ended  chan struct{}
 }
 
 // beside returns a besideFile of a file. With a manual executor, it returns the file.
@@ -28,31 +29,28 @@ func beside(exec *work.Executor, file vfs.File) vfs.File {
 		return file
 	}
 	f := &besideFile{File: file, calls: make(chan func() error, besideBuffers), free: make(chan []byte, besideBuffers),
-		err: make(chan error, 1), ended: make(chan struct{})}
+		failed: make(chan struct{}), ended: make(chan struct{})}
 	exec.Go(f.run)
 	return f
 }
 
 func (f *besideFile) run() {
 	defer close(f.ended)
-	failed := false
 	for call := range f.calls {
-		if failed {
+		if f.err != nil {
 			continue
 		}
-		if err := call(); err != nil {
-			failed = true
-			f.err <- err
+		if f.err = call(); f.err != nil {
+			close(f.failed)
 		}
 	}
 }
 
-// failure returns the first error, and forgets it only to return it again.
+// failure returns the first error so far, or nil.
 func (f *besideFile) failure() error {
 	select {
-	case err := <-f.err:
-		f.err <- err
-		return err
+	case <-f.failed:
+		return f.err
 	default:
 		return nil
 	}
@@ -90,8 +88,7 @@ func (f *besideFile) buffer() []byte {
 	select {
 	case b := <-f.free:
 		return b
-	case err := <-f.err: // then buffers of later writes do not come back
-		f.err <- err
+	case <-f.failed: // then buffers of later writes do not come back
 		return make([]byte, 0, scratch.Size)
 	}
 }
@@ -110,14 +107,18 @@ func (f *besideFile) WaitRange(off, n int64) error {
 
 // SyncData implements vfs.File. It waits for all writes.
 func (f *besideFile) SyncData() error {
-	done := make(chan struct{})
-	f.calls <- func() error { defer close(done); return f.File.SyncData() }
-	select {
-	case <-done:
-	case err := <-f.err:
-		f.err <- err
+	synced := make(chan error, 1)
+	f.calls <- func() error {
+		err := f.File.SyncData()
+		synced <- err
+		return err
 	}
-	return f.failure()
+	select {
+	case err := <-synced:
+		return err
+	case <-f.failed: // by an earlier call, so run skips this one
+		return f.err
+	}
 }
 
 // Close implements io.Closer.

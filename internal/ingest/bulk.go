@@ -10,7 +10,6 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/codec"
-	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/fault"
 	libiter "github.com/stoatdb/stoat/internal/iter"
 	"github.com/stoatdb/stoat/internal/manifest"
@@ -32,9 +31,9 @@ const (
 	mergeMin = 4
 )
 
-// BulkLoad returns the way to ingest entries in any order that sorts that many bytes in
-// memory. Of equal keys, the last one counts.
-func (e *Engine) BulkLoad(memory int64) Way {
+// BulkLoad returns a Func for entries in any order, which sorts that many bytes in memory.
+// Of equal keys, the last one counts.
+func (e *Engine) BulkLoad(memory int64) Func {
 	return func(ctx context.Context, entries iter.Seq2[Entry, error], to Target) (result Result, err error) {
 		ctx, end, err := e.Group.Begin(ctx)
 		if err != nil {
@@ -186,16 +185,7 @@ func (l *loader) merge(first, n int) error {
 
 // write writes sorted entries to temporary tables.
 func (l *loader) write(entries iter.Seq2[base.Entry, error]) (tables []*manifest.Table, err error) {
-	job := l.Jobs.SortJob()
-	create := job.NewFile
-	job.NewFile = func() (compact.NewFile, error) {
-		file, err := create()
-		if err == nil {
-			file.File = beside(l.Executor, file.File)
-		}
-		return file, err
-	}
-	out := newRelay(l.Executor, compact.NewBuilder(job, l.Executor))
+	out := l.relay(l.Jobs.SortJob())
 	done := false // also not after a fault in the mapping of a run
 	defer func() {
 		if !done {

@@ -39,9 +39,9 @@ type Engine struct {
 // A Target is the keyspace of an ingest. The zero Target is the default keyspace.
 type Target struct {
 	Space keyspace.Space
-	// Way is the way of the commit, nil for the default keyspace. Its timestamp is complete
-	// once all entries have come.
-	Way *commit.Passage
+	// Passage is what the commit passes through; nil in the default keyspace. Its timestamp
+	// is complete once all entries have come.
+	Passage *commit.Passage
 }
 
 // An Entry is a key of the caller with its value. The caller may reuse both as soon as it
@@ -56,6 +56,9 @@ type Result struct {
 	Version        base.SeqNum
 	Entries, Bytes int64
 }
+
+// A Func is Engine.Ingest, or what Engine.BulkLoad returns.
+type Func func(ctx context.Context, entries iter.Seq2[Entry, error], to Target) (Result, error)
 
 // Ingest commits entries whose keys ascend strictly. After an error, nothing is left of
 // them, unless the manifest has failed.
@@ -108,17 +111,22 @@ func (e *Engine) newWriter(ctx context.Context, to Target) *writer {
 	wrap := func(file vfs.File) vfs.File { return beside(e.Executor, file) }
 	w := &writer{Engine: e, ctx: ctx, to: to, meter: meter{engine: e, ctx: ctx}, values: place.NewWriterBeside(e.Place, e.Executor, wrap)}
 	job := e.Jobs.IngestJob()
+	job.Place = w.values.Place
+	w.out = e.relay(job)
+	return w
+}
+
+// relay returns a relay to a builder of job. Goroutines of their own write the files.
+func (e *Engine) relay(job compact.Job) *relay {
 	create := job.NewFile
 	job.NewFile = func() (compact.NewFile, error) {
 		file, err := create()
 		if err == nil {
-			file.File = wrap(file.File)
+			file.File = beside(e.Executor, file.File)
 		}
 		return file, err
 	}
-	job.Place = w.values.Place
-	w.out = newRelay(e.Executor, compact.NewBuilder(job, e.Executor))
-	return w
+	return newRelay(e.Executor, compact.NewBuilder(job, e.Executor))
 }
 
 // add writes the next entry.
@@ -175,7 +183,7 @@ func (w *writer) commit() (Result, error) {
 	if mutant.On(mutant.IngestLosesTable) {
 		made = made[:len(made)-1]
 	}
-	seq, err := w.Commits.CommitTables(w.ctx, w.to.Way, func(seq base.SeqNum) error {
+	seq, err := w.Commits.CommitTables(w.ctx, w.to.Passage, func(seq base.SeqNum) error {
 		return w.Jobs.InstallIngest(made, w.values.Made(), seq)
 	})
 	if err != nil {

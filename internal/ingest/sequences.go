@@ -1,12 +1,6 @@
 package ingest
 
-import (
-	"context"
-	"iter"
-)
-
-// A Way is Engine.Ingest or Engine.BulkLoad.
-type Way func(ctx context.Context, entries iter.Seq2[Entry, error], to Target) (Result, error)
+import "iter"
 
 // WithoutErrors returns the pairs of a sequence as what entry makes of them, without an
 // error. It returns nil for nil.

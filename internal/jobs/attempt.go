@@ -52,11 +52,9 @@ type failedTry struct {
 func keyOf(plan *compact.Plan, s *compact.Shape) mergeKey {
 	var numbers []byte
 	key := mergeKey{bottom: plan.Bottom}
-	for _, tables := range plan.Inputs {
-		for _, t := range tables {
-			numbers = binary.LittleEndian.AppendUint64(numbers, uint64(t.Num))
-			key.held = key.held || t.LargestSeq > s.OldestSnapshot
-		}
+	for _, t := range plan.Tables() {
+		numbers = binary.LittleEndian.AppendUint64(numbers, uint64(t.Num))
+		key.held = key.held || t.LargestSeq > s.OldestSnapshot
 	}
 	key.tables = base.Hash(numbers, uint64(plan.OutputLevel))
 	return key

@@ -235,10 +235,8 @@ func (j *Jobs) compacted(plan *compact.Plan, out output, took time.Duration) {
 // discardInputs discards the tables that a plan has replaced.
 func (j *Jobs) discardInputs(plan *compact.Plan) {
 	var gone []state.Obsolete
-	for _, tables := range plan.Inputs {
-		for _, t := range tables {
-			gone = append(gone, state.ObsoleteTable(t))
-		}
+	for _, t := range plan.Tables() {
+		gone = append(gone, state.ObsoleteTable(t))
 	}
 	j.store.Discard(gone)
 }

@@ -84,15 +84,13 @@ func (m *mover) begin(plan *compact.Plan, stop func() error) (err error) {
 	}
 	files := map[base.FileNum]bool{}
 	m.stays = map[base.FileNum]bool{}
-	for _, tables := range plan.Inputs {
-		for _, t := range tables {
-			for _, ref := range t.Values {
-				if f, ok := m.version.Value(ref.File); ok && m.jobs.quarantine.HasValues(f.ValueFile) {
-					m.stays[ref.File] = true
-				}
-				if m.takes(ref.File) {
-					files[ref.File] = true
-				}
+	for _, t := range plan.Tables() {
+		for _, ref := range t.Values {
+			if f, ok := m.version.Value(ref.File); ok && m.jobs.quarantine.HasValues(f.ValueFile) {
+				m.stays[ref.File] = true
+			}
+			if m.takes(ref.File) {
+				files[ref.File] = true
 			}
 		}
 	}

@@ -168,18 +168,8 @@ func (o *output) finish(next []byte) error {
 
 // describe returns what the manifest says of a table.
 func (o *output) describe(p *table.Properties) *manifest.Table {
-	t := &manifest.Table{
-		Num: o.num, Size: p.Size, Salt: p.Salt, Level: level,
-		Smallest: p.Smallest, Largest: p.Largest, LargestExclusive: p.LargestExclusive,
-		SmallestSeq: p.SmallestSeq, LargestSeq: p.LargestSeq,
-		Keys: p.Keys, Entries: p.Entries, Deletions: p.Deletions, RangeDeletions: p.RangeDeletions,
-		Expiring: p.Expiring, Pointers: p.Pointers, Partials: p.Partials,
-		OldestExpiry: p.OldestExpiry, NewestExpiry: p.NewestExpiry,
-		KeyBytes: p.KeyBytes, ValueBytes: p.ValueBytes, CreatedMs: o.s.nowMs, Jumps: o.jumps,
-	}
-	for _, ref := range p.ValueFiles {
-		t.Values = append(t.Values, manifest.ValueRef{File: base.FileNum(ref.File), Bytes: ref.Bytes})
-	}
+	t := compact.TableOf(p)
+	t.Num, t.Level, t.CreatedMs, t.Jumps = o.num, level, o.s.nowMs, o.jumps
 	o.outdated.Describe(t)
 	return t
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/place"
 	"github.com/stoatdb/stoat/internal/settings"
 	"github.com/stoatdb/stoat/internal/values"
 	"github.com/stoatdb/stoat/vfs"
@@ -296,8 +297,7 @@ func (c *valueCopier) finish() error {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", base.ValueName(c.num), err)
 	}
-	c.made = append(c.made, &manifest.ValueFile{Num: p.Num, File: c.num, Size: p.Size, Salt: p.Salt,
-		Values: p.Values, Bytes: p.Bytes, ValueBytes: p.ValueBytes, FirstSeq: p.FirstSeq, LastSeq: p.LastSeq})
+	c.made = append(c.made, place.FileOf(p, c.num))
 	return nil
 }
 

@@ -11,7 +11,7 @@ func (r *Reader) Cuts(parts int) ([][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		keys = append(keys, append(append([]byte(nil), v.prefix()...), v.suffix(0)...))
+		keys = append(keys, v.appendKey(nil, 0))
 	}
 	return keys, nil
 }

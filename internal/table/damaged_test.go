@@ -101,6 +101,35 @@ func TestDamaged_OneWrongBitOfAnIndexLosesNothing(t *testing.T) {
 	}
 }
 
+// A directory above 4 KiB is too long to try each of its bits. One wrong bit of the flags of
+// an entry loses nothing all the same.
+func TestDamaged_OneWrongBitOfFlagsInALongDirectoryLosesNothing(t *testing.T) {
+	t.Parallel()
+	var entries []base.Entry
+	for i := range 800 { // four in a block
+		entries = append(entries, base.Entry{
+			Key: fmt.Appendf(nil, "%06d", i), Value: fmt.Appendf(nil, "%020d", i), Seq: 1, Meta: base.Meta{Kind: base.KindSet},
+		})
+	}
+	data, _ := mustBuild(t, entries, WriterOptions{Salt: 77, BlockSize: 64})
+	got, lost, intact := rescue(t, data, nil)
+	if len(lost) > 0 || len(intact.directory) <= 4<<10 {
+		t.Fatalf("of an intact table with %d bytes of directory, lost is %+v", len(intact.directory), lost)
+	}
+	mustEqual(t, got, entries)
+	for _, b := range []int64{0, intact.blocks / 2, intact.blocks - 1} {
+		for bit := range 8 {
+			bad := slices.Clone(data)
+			bad[intact.directoryOff()+b*blockEntrySize+7] ^= 1 << bit
+			got, lost, d := rescue(t, bad, nil)
+			if d == nil || len(lost) > 0 || len(d.Problems) > 0 || !d.proven {
+				t.Fatalf("wrong bit %d of the flags of block %d loses %+v", bit, b, lost)
+			}
+			mustEqual(t, got, entries)
+		}
+	}
+}
+
 func rescuedDeletions(t *testing.T, data []byte) any {
 	_, _, d := rescue(t, data, nil)
 	return d.Deletions()

@@ -22,7 +22,8 @@ type advance struct {
 // access. With hint it only starts to read. An iterator that moves from block to block
 // doubles its read-ahead: one system call then covers many blocks.
 func (s *advance) fetch(it *Iter, off, n int64, hint bool) error {
-	// A plain page of a sealed table has no bytes before it is read, and a hint reads none.
+	// WillNeed decrypts nothing. So a page of a sealed table still has no bytes after a hint,
+	// and fetch must read it.
 	if off >= s.from && off+n <= s.to && (hint || !s.hinted || mutant.On(mutant.HintTrusted)) {
 		return nil
 	}

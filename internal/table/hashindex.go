@@ -35,18 +35,8 @@ const (
 	pageBits = 12
 	// tagBitsMax keeps the tag apart from the bits that choose the slot.
 	tagBitsMax = 32
-	// tagBitsMin is the shortest tag for which IndexAuto uses narrow slots.
+	// tagBitsMin is the shortest tag for which slots have 4 bytes.
 	tagBitsMin = 8
-)
-
-// An IndexWidth is the choice of slot width for a writer.
-type IndexWidth uint8
-
-// The widths. IndexAuto uses the narrowest slots that leave 8 bits for the tag.
-const (
-	IndexAuto IndexWidth = iota
-	IndexNarrow
-	IndexWide
 )
 
 func (h *hashShape) tagBits() uint {
@@ -113,14 +103,13 @@ func doubled[T any](a []T) []T {
 
 // shape chooses the layout of the index. blocks is the number of blocks, fullest
 // the largest number of entries in one. A table without blocks has the index of a
-// table with one block.
-func (b *hashBuilder) shape(blocks, fullest int, want IndexWidth, sparse bool) hashShape {
+// table with one block. wide asks for slots of 8 bytes, whatever the size.
+func (b *hashBuilder) shape(blocks, fullest int, wide, sparse bool) hashShape {
 	blocks, fullest = max(blocks, 1), max(fullest, 1)
 	h := hashShape{entryBits: uint8(bits.Len(uint(fullest - 1))), slotBytes: 4}
 	last := uint64(blocks-1)<<h.entryBits | (1<<h.entryBits - 1)
 	h.posBits = uint8(bits.Len64(last + 1))
-	switch {
-	case want == IndexWide, h.posBits >= 32, want == IndexAuto && 32-h.posBits < tagBitsMin:
+	if wide || h.posBits > 32-tagBitsMin {
 		h.slotBytes = 8
 	}
 	h.slots = slotsFor(len(b.hashes), sparse)

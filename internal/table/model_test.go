@@ -31,7 +31,7 @@ func TestModel_TableMatchesSortedEntries(t *testing.T) {
 			Salt:        rng.Uint64(),
 			BlockSize:   []int{0, 1, 64, 1 << 10, 100 << 10}[rng.IntN(5)],
 			Compression: codec.ID(rng.IntN(3)),
-			Index:       IndexWidth(rng.IntN(3)),
+			wideIndex:   rng.IntN(2) == 0,
 		}
 		deletions := randomDeletions(rng, entries)
 		if deletions != nil && rng.IntN(4) == 0 {

@@ -64,7 +64,7 @@ func TestNewest_ComparesTheWholeHash(t *testing.T) {
 			Key: fmt.Appendf(nil, "%06d", i), Seq: base.SeqNum(100 + i), Meta: base.Meta{Kind: base.KindSet},
 		})
 	}
-	data, _ := mustBuild(t, entries, WriterOptions{Index: IndexNarrow})
+	data, _ := mustBuild(t, entries, WriterOptions{})
 	r := mustOpen(t, data, ReaderOptions{})
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 200_000 {

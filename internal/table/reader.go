@@ -69,7 +69,7 @@ type Reader struct {
 	m         vfs.Mapping
 	sealed    *seal.Mapping // m, if the file is sealed
 	name      string
-	drops     atomic.Uint64 // the pages were dropped so often
+	drops     atomic.Uint64 // how many times DropPages has run
 }
 
 // Open opens the table in file, which has the given size. The reader takes over the

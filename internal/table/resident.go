@@ -18,8 +18,8 @@ func (r *Reader) Gauge() *residency.Gauge { return &r.gauge }
 func (r *Reader) DropPages() error {
 	r.forget()
 	err := r.m.DontNeed(0, r.sumsOff()&^(keepAlign-1))
-	// A reader may have verified some meanwhile, which go all the same. It may not have set
-	// its mark yet.
+	// A reader may have verified pages before they were dropped. It may set its mark only
+	// later. mark then sees the higher count, and clears all marks.
 	r.drops.Add(1)
 	r.forget()
 	return err

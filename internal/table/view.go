@@ -37,6 +37,10 @@ const (
 	flagExpires = 0x10
 )
 
+// storable reports whether an entry of kind k may be in a block. Range tombstones
+// have their own section.
+func storable(k base.Kind) bool { return k.Known() && k != base.KindDeleteRange }
+
 // makeView computes the offsets. They are within part if view.check accepts it. shift is
 // added to the stored sequence numbers.
 func makeView(e blockEntry, part []byte, shift base.SeqNum) view {

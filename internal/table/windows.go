@@ -61,7 +61,7 @@ func (w *windows) load(r *Reader, b int, opts IterOptions) (view, []byte, error)
 	}
 	stored, err := w.vals[w.turn].read(r, b, valuePartOf, opts.Reverse)
 	if err == nil {
-		err = r.inFile(r.checkSum(stored, e.valOff, int(r.blocks)+b, "checksum of a block's values"))
+		err = r.checkValuePart(b, &v, stored)
 	}
 	if err != nil || e.codec == codec.None {
 		return v, stored, err

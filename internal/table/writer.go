@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -24,11 +25,11 @@ type WriterOptions struct {
 	// Compression is the codec for blocks of values. It is used where it saves
 	// an eighth. Default: codec.None.
 	Compression codec.ID
-	// Index chooses the slots of the hash index. Default: IndexAuto.
-	Index IndexWidth
 	// SparseIndex makes the hash index half full instead of three quarters. It
 	// is for tables that most reads search without finding their key.
 	SparseIndex bool
+
+	wideIndex bool // slots of 8 bytes, whatever the size; for tests
 }
 
 const (
@@ -93,8 +94,8 @@ func NewWriter(file vfs.File, opts WriterOptions) (*Writer, error) {
 	if opts.BlockSize < 0 || opts.BlockSize > codec.SizeMax/2 {
 		return nil, fmt.Errorf("table: block size %d, want 1 to %d", opts.BlockSize, codec.SizeMax/2)
 	}
-	if opts.Compression > codec.Last || opts.Index > IndexWide {
-		return nil, fmt.Errorf("table: unknown compression %d or index width %d", opts.Compression, opts.Index)
+	if opts.Compression > codec.Last {
+		return nil, fmt.Errorf("table: unknown compression %d", opts.Compression)
 	}
 	w := &Writer{
 		out:   newOutput(file),
@@ -340,18 +341,12 @@ func (w *Writer) finishIndex() {
 	p := &w.props
 	p.Largest, p.Blocks, p.DataSize = slices.Clone(w.last), uint64(w.blocks), w.out.pos()
 	deletions := w.deletions.AppendTo(nil)
-	for file, n := range w.refs {
-		p.ValueFiles = append(p.ValueFiles, ValueFileRef{file, n})
+	for _, file := range slices.Sorted(maps.Keys(w.refs)) {
+		p.ValueFiles = append(p.ValueFiles, ValueFileRef{file, w.refs[file]})
 	}
-	slices.SortFunc(p.ValueFiles, func(a, b ValueFileRef) int {
-		if a.File < b.File {
-			return -1
-		}
-		return 1
-	})
 
 	f := footer{salt: w.opts.Salt, hashSeed: w.opts.HashSeed, dataEnd: p.DataSize, blocks: int64(w.blocks)}
-	f.hash = w.hash.shape(w.blocks, w.fullest, w.opts.Index, w.opts.SparseIndex)
+	f.hash = w.hash.shape(w.blocks, w.fullest, w.opts.wideIndex, w.opts.SparseIndex)
 	w.out.write(make([]byte, f.hashOff()-f.dataEnd))
 	index := w.hash.build(f.hash)
 	w.out.write(index)

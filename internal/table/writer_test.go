@@ -78,7 +78,7 @@ func TestWriter_RefusesWhatTheFormatCannotHold(t *testing.T) {
 	if err := newTestWriter(t).AddPointer(set("k", 1), ValueFileRef{1, 1}); err == nil {
 		t.Error("a pointer that is none was accepted")
 	}
-	for _, o := range []WriterOptions{{BlockSize: -1}, {BlockSize: 1 << 30}, {Compression: 9}, {Index: 9}} {
+	for _, o := range []WriterOptions{{BlockSize: -1}, {BlockSize: 1 << 30}, {Compression: 9}} {
 		if _, err := NewWriter(nil, o); err == nil {
 			t.Errorf("%+v was accepted", o)
 		}

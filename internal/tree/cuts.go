@@ -2,6 +2,7 @@ package tree
 
 import (
 	"bytes"
+	"iter"
 
 	"github.com/stoatdb/stoat/internal/base"
 )
@@ -10,16 +11,19 @@ import (
 // keys cut the range into parts of about size bytes, values in value files included. nil
 // is no bound. A key is where a table or a block of the largest level begins. The caller
 // must not change it. Tables that have nothing newer than least count nothing.
-func (v *View) Cuts(lo, hi []byte, least base.SeqNum, size int64, yield func(key []byte) bool) (err error) {
+func (v *View) Cuts(lo, hi []byte, least base.SeqNum, size int64, yield func(key []byte) bool) error {
 	since, going := int64(0), true // bytes since the last cut
 	cut := func(key []byte) {
 		if going && bytes.Compare(key, lo) > 0 && (hi == nil || bytes.Compare(key, hi) < 0) {
 			going = yield(key)
 		}
 	}
-	v.largest(lo, hi, least).within(lo, hi, func(t *Table) bool {
+	for t := range v.largest(lo, hi, least).within(lo, hi) {
+		if !going {
+			break
+		}
 		if t.LargestSeq <= least {
-			return going
+			continue
 		}
 		if since >= size {
 			since = 0
@@ -28,19 +32,18 @@ func (v *View) Cuts(lo, hi []byte, least base.SeqNum, size int64, yield func(key
 		parts := (since + weight(t)) / size
 		if parts < 2 {
 			since += weight(t)
-			return going
+			continue
 		}
-		var keys [][]byte
-		if keys, err = v.cutsOf(t, int(min(parts, cutsMax))); err != nil {
-			return false
+		keys, err := v.cutsOf(t, int(min(parts, cutsMax)))
+		if err != nil {
+			return err
 		}
 		for _, key := range keys {
 			cut(key)
 		}
 		since = weight(t) / int64(len(keys)+1)
-		return going
-	})
-	return err
+	}
+	return nil
 }
 
 // cutsMax is the greatest number of parts of one table.
@@ -63,12 +66,11 @@ func (v *View) largest(lo, hi []byte, least base.SeqNum) *level {
 	most, largest := int64(-1), new(level)
 	for i := range v.levels {
 		sum := int64(0)
-		v.levels[i].within(lo, hi, func(t *Table) bool {
+		for t := range v.levels[i].within(lo, hi) {
 			if t.LargestSeq > least {
 				sum += weight(t)
 			}
-			return true
-		})
+		}
 		if sum > most {
 			most, largest = sum, &v.levels[i]
 		}
@@ -76,26 +78,29 @@ func (v *View) largest(lo, hi []byte, least base.SeqNum) *level {
 	return largest
 }
 
-// within calls visit for the tables with keys from lo, inclusive, to hi, exclusive, until
-// visit returns false.
-func (l *level) within(lo, hi []byte, visit func(t *Table) bool) {
-	for i := l.from(lo); i < len(l.tables); i++ {
-		if t := l.tables[i]; hi != nil && bytes.Compare(t.Smallest, hi) >= 0 || !visit(t) {
-			return
+// within yields the tables with keys from lo, inclusive, to hi, exclusive. nil is no bound.
+func (l *level) within(lo, hi []byte) iter.Seq[*Table] {
+	return func(yield func(*Table) bool) {
+		for i := l.from(lo); i < len(l.tables); i++ {
+			if t := l.tables[i]; hi != nil && bytes.Compare(t.Smallest, hi) >= 0 || !yield(t) {
+				return
+			}
 		}
 	}
 }
 
 // NewerWithin reports whether a table that may have keys from lo, inclusive, to hi,
 // exclusive, has anything newer than since.
-func (v *View) NewerWithin(lo, hi []byte, since base.SeqNum) (newer bool) {
+func (v *View) NewerWithin(lo, hi []byte, since base.SeqNum) bool {
 	for i := range v.levels {
-		if v.levels[i].newest > since {
-			v.levels[i].within(lo, hi, func(t *Table) bool {
-				newer = newer || t.LargestSeq > since
-				return !newer
-			})
+		if v.levels[i].newest <= since {
+			continue
+		}
+		for t := range v.levels[i].within(lo, hi) {
+			if t.LargestSeq > since {
+				return true
+			}
 		}
 	}
-	return newer
+	return false
 }

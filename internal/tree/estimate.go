@@ -75,7 +75,7 @@ func (v *View) estimate(t *Table, lo, hi []byte) (e Estimate, err error) {
 	}
 	keys = max(0, keys-int64(t.Deletions))
 	if bytes.Compare(lo, t.Smallest) <= 0 && (hi == nil || t.EndsBefore(hi)) {
-		return Estimate{keys, t.Size + int64(t.Referred())}, nil
+		return Estimate{keys, weight(t)}, nil
 	}
 	r, err := v.files.reader(t)
 	if err != nil || all == 0 {
@@ -96,11 +96,7 @@ func (v *View) estimate(t *Table, lo, hi []byte) (e Estimate, err error) {
 func (v *View) overlapping(lo, hi []byte, visit func(t *Table) error) error {
 	for i := range v.levels {
 		l := &v.levels[i]
-		for j := l.from(lo); j < len(l.tables); j++ {
-			t := l.tables[j]
-			if hi != nil && bytes.Compare(t.Smallest, hi) >= 0 {
-				break
-			}
+		for t := range l.within(lo, hi) {
 			if err := visit(t); err != nil {
 				return err
 			}

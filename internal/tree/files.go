@@ -10,6 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/cache"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/residency"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/values"
 	"github.com/stoatdb/stoat/vfs"
@@ -67,11 +68,21 @@ type Table struct {
 	*tableHandle
 }
 
+// A pages is the reader of a file, as far as its memory is concerned.
+type pages interface {
+	io.Closer
+	Gauge() *residency.Gauge
+	HeapBytes() int64
+	PageBytes() int64
+	DropPages() error
+	Trim() error
+}
+
 // A handle holds the reader of a file, made when it is first needed. A table that
 // moves to another level keeps its handle.
 type handle[T any, P interface {
 	*T
-	io.Closer
+	pages
 }] struct {
 	reader atomic.Pointer[T] // changes under mu
 	mu     sync.Mutex        // held while the reader is made
@@ -93,6 +104,25 @@ func (h *handle[T, P]) open(name string, open func() (*T, error)) (*T, error) {
 		h.reader.Store(r)
 	}
 	return r, err
+}
+
+// loaded returns the reader, or nil if there is none.
+func (h *handle[T, P]) loaded() pages {
+	if r := h.reader.Load(); r != nil {
+		return P(r)
+	}
+	return nil
+}
+
+// locked calls do with the reader, if there is one. No other goroutine closes the reader
+// meanwhile.
+func (h *handle[T, P]) locked(do func(pages) error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if r := h.reader.Load(); r != nil {
+		return do(P(r))
+	}
+	return nil
 }
 
 // retire returns the reader, which the caller closes when no goroutine uses it any more.
@@ -252,6 +282,14 @@ func (f *Files) valueFile(m *manifest.ValueFile) valueFile {
 		f.values[m.File] = h
 	}
 	return valueFile{ValueFile: m, valueHandle: h}
+}
+
+// CacheBytes returns the size of the decoded blocks in the cache, in bytes.
+func (f *Files) CacheBytes() int64 {
+	if f.opts.Cache == nil {
+		return 0
+	}
+	return f.opts.Cache.Stats().Bytes
 }
 
 // Drop closes the readers of tables that no reader can reach any more. It keeps the

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/residency"
 )
 
 // Load opens tables that were just written, and fetches and verifies all of them. It
@@ -130,7 +131,7 @@ func (f *Files) openAll(v *manifest.Version, o *opening) error {
 				}
 				continue
 			}
-			o.opened = append(o.opened, Resident{table: t.tableHandle})
+			o.opened = append(o.opened, Resident{residency.Tables, t.tableHandle})
 			if !known {
 				o.tables = append(o.tables, m.Num)
 			}
@@ -150,7 +151,7 @@ func (f *Files) openAll(v *manifest.Version, o *opening) error {
 			}
 			continue
 		}
-		o.opened = append(o.opened, Resident{values: file.valueHandle})
+		o.opened = append(o.opened, Resident{residency.Values, file.valueHandle})
 		if !known {
 			o.values = append(o.values, m.File)
 		}

@@ -127,15 +127,7 @@ func (f *Files) level(m []*manifest.Table, old *View) level {
 
 // holds reports whether the level consists of the tables m.
 func (l *level) holds(m []*manifest.Table) bool {
-	if len(l.tables) != len(m) {
-		return false
-	}
-	for i, t := range m {
-		if l.tables[i].Table != t {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(l.tables, m, func(t *Table, m *manifest.Table) bool { return t.Table == m })
 }
 
 // FilterBytes returns the size of all filters in memory, in bytes.

@@ -30,13 +30,8 @@ const stopEvery = 1 << 20
 // a sequential copy it reads ahead bytes at once, at most half a megabyte, into a buffer of
 // that size.
 func NewCopier(src *Reader, ahead int64) (*Copier, error) {
-	c := &Copier{src: src, v: &view{end: src.foot.recordsEnd}, in: window{file: src.file}, ahead: ahead}
-	if src.foot.remap.count == 0 {
-		return c, nil
-	}
-	var err error
-	c.v, err = src.mapped()
-	return c, err
+	v, err := src.finder()
+	return &Copier{src: src, v: v, in: window{file: src.file}, ahead: ahead}, err
 }
 
 // Copy appends the record of live to the file of w. The copy is identical except for

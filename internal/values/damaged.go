@@ -99,10 +99,8 @@ func (d *Damaged) openRemap(f *footer) error {
 	if err := d.read(section, f.recordsEnd); err != nil {
 		return err
 	}
-	err := checkSum(partSum(f.salt, section, f.recordsEnd), f.remapSum, f.recordsEnd, "checksum of a remap")
-	if err == nil {
-		d.v.remap, err = decodeRemap(f.remap, section, f.recordsEnd, f.recordsEnd)
-	}
+	var err error
+	d.v.remap, err = f.decodeRemap(section)
 	return err
 }
 
@@ -111,7 +109,7 @@ func (d *Damaged) Value(p Pointer, key []byte, seq base.SeqNum) (*ValueReader, e
 	at, err := d.v.place(p)
 	if err == nil {
 		var v *ValueReader
-		if v, err = d.valueOf(at, p, key, seq); err == nil {
+		if v, err = d.valueOf(at, d.v.end, p, key, seq); err == nil {
 			return v, nil
 		}
 	}
@@ -123,21 +121,12 @@ func (d *Damaged) Value(p Pointer, key []byte, seq base.SeqNum) (*ValueReader, e
 	}
 	for _, version := range []base.SeqNum{p.Of(seq), 0} {
 		if at, ok := d.places[placeKey(key, version)]; ok {
-			if v, err := d.valueOf(at, p, key, seq); err == nil {
+			if v, err := d.valueOf(at, d.v.end, p, key, seq); err == nil {
 				return v, nil
 			}
 		}
 	}
 	return nil, d.inFile(err)
-}
-
-// valueOf returns the value of the record at offset at, which p must point to.
-func (d *Damaged) valueOf(at int64, p Pointer, key []byte, seq base.SeqNum) (*ValueReader, error) {
-	v, err := d.valueAt(at, d.v.end)
-	if err == nil && (v.h.size() != p.Length() || !v.h.is(p, key, seq, v.head)) {
-		err = mismatch(at, &v.h, p, seq)
-	}
-	return v, err
 }
 
 // placeKey returns a hash of a key and a version. A wrong record does not match its
@@ -222,16 +211,6 @@ func (d *Damaged) Salt() uint64 { return d.salt }
 
 // Remapped returns the number of entries of the remap of a rewritten file.
 func (d *Damaged) Remapped() uint32 { return d.v.remap.count }
-
-// Check reads and verifies the rest of the value.
-func (v *ValueReader) Check() error {
-	for i := range v.h.chunks() {
-		if err := v.load(i); err != nil {
-			return v.s.inFile(err)
-		}
-	}
-	return nil
-}
 
 // Close closes the file.
 func (d *Damaged) Close() error {

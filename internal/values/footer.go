@@ -86,6 +86,14 @@ func decodeFooter(src []byte, size int64) (footer, error) {
 	return f, f.check(size, le.Uint32(src[12:])|le.Uint32(src[100:]))
 }
 
+// decodeRemap verifies and decodes section, the remap of the file.
+func (f *footer) decodeRemap(section []byte) (remap, error) {
+	if err := checkSum(partSum(f.salt, section, f.recordsEnd), f.remapSum, f.recordsEnd, "checksum of a remap"); err != nil {
+		return remap{}, err
+	}
+	return decodeRemap(f.remap, section, f.recordsEnd, f.recordsEnd)
+}
+
 // check reports why the layout is invalid. It bounds each number before it adds it,
 // so that nothing overflows.
 func (f *footer) check(size int64, zero uint32) error {

@@ -126,9 +126,9 @@ const fetchAhead = 128 << 10
 func (r *Reader) fetch(v *view, at, n int64) error {
 	next := r.next.Swap(at + n)
 	inOrder := at >= next && at-next <= prefetchGap
-	// Because of another goroutine, what counts as fetched may lie elsewhere. The first access
-	// to a mapped page waits for the page. A page of a sealed file has no bytes until it is
-	// decrypted, so Populate waits for it.
+	// Another goroutine may have moved fetched, so the bytes may not be there yet. The first
+	// access to a mapped page then waits for the device. A page of a sealed file needs
+	// Populate, which decrypts it.
 	fetched := inOrder && at+n <= r.fetched.Load()
 	if fetched {
 		if v.sealed == nil {

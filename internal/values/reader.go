@@ -74,7 +74,7 @@ type view struct {
 	end   int64 // of the records
 	num   base.FileNum
 	marks marks
-	drops atomic.Uint64 // the pages were dropped so often
+	drops atomic.Uint64 // how many times DropPages has run
 	remap remap
 	m     vfs.Mapping
 	// sealed is m if the file is sealed.
@@ -158,6 +158,14 @@ func (r *Reader) mapped() (*view, error) {
 	return v, nil
 }
 
+// finder returns a view that finds records. It has no mapping if the file has no remap.
+func (r *Reader) finder() (*view, error) {
+	if r.foot.remap.count == 0 {
+		return &view{end: r.foot.recordsEnd}, nil
+	}
+	return r.mapped()
+}
+
 // MappedOnly makes the reader close the file, so that a database of many files needs
 // fewer descriptors. reopen opens the file again while it is being mapped or a part of
 // a value is read. The caller must call MappedOnly before the first read.
@@ -201,12 +209,8 @@ func (v *view) open(f *footer) error {
 	if _, err := v.m.Populate(at, n); err != nil {
 		return err
 	}
-	section := v.data[at : at+n]
-	if err := checkSum(partSum(f.salt, section, at), f.remapSum, at, "checksum of a remap"); err != nil {
-		return err
-	}
 	var err error
-	v.remap, err = decodeRemap(f.remap, section, at, f.recordsEnd)
+	v.remap, err = f.decodeRemap(v.data[at : at+n])
 	return err
 }
 

@@ -48,8 +48,8 @@ func (r *Reader) DropPages() error {
 	r.fetched.Store(0)
 	v.advised.set(0, 0)
 	err := v.m.DontNeed(0, v.end)
-	// A reader may have verified some meanwhile, which go all the same. It may not have set
-	// its mark yet.
+	// A reader may have verified pages before they were dropped. It may set its mark only
+	// later. mark then sees the higher count, and clears all marks.
 	v.drops.Add(1)
 	v.marks.clear()
 	return err

@@ -25,28 +25,33 @@ type ValueReader struct {
 	pos      int64
 }
 
+var _ io.ReadSeeker = (*ValueReader)(nil)
+
 // NewValueReader reads the value that p points to, which must be that of version seq of
 // key.
 func (r *Reader) NewValueReader(p Pointer, key []byte, seq base.SeqNum) (*ValueReader, error) {
-	v := &view{end: r.foot.recordsEnd}
-	if r.foot.remap.count > 0 {
-		var err error
-		if v, err = r.mapped(); err != nil {
-			return nil, err
-		}
+	v, err := r.finder()
+	if err != nil {
+		return nil, err
 	}
 	at, err := v.place(p)
 	if err != nil {
 		return nil, r.inFile(err)
 	}
-	vr, err := r.valueAt(at, v.end)
-	if err == nil && (vr.h.size() != p.Length() || !vr.h.is(p, key, seq, vr.head)) {
-		err = mismatch(at, &vr.h, p, seq)
-	}
+	vr, err := r.valueOf(at, v.end, p, key, seq)
 	if err != nil {
 		return nil, r.inFile(err)
 	}
 	return vr, nil
+}
+
+// valueOf is valueAt for the record that p must point to, of version seq of key.
+func (s *source) valueOf(at, end int64, p Pointer, key []byte, seq base.SeqNum) (*ValueReader, error) {
+	v, err := s.valueAt(at, end)
+	if err == nil && (v.h.size() != p.Length() || !v.h.is(p, key, seq, v.head)) {
+		err = mismatch(at, &v.h, p, seq)
+	}
+	return v, err
 }
 
 // valueAt reads the record at offset at, which must not extend beyond end, except the
@@ -116,6 +121,16 @@ func (v *ValueReader) Read(p []byte) (int, error) {
 	n := copy(p, v.chunk[v.pos-v.chunkOff:])
 	v.pos += int64(n)
 	return n, nil
+}
+
+// Check reads and verifies the rest of the value.
+func (v *ValueReader) Check() error {
+	for i := range v.h.chunks() {
+		if err := v.load(i); err != nil {
+			return v.s.inFile(err)
+		}
+	}
+	return nil
 }
 
 // load reads and verifies chunk i.

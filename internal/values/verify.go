@@ -25,12 +25,13 @@ func (r *Reader) verifyAll(stop func() error) error {
 	}
 	seen := footer{fileHeader: f.fileHeader, size: f.size, recordsEnd: f.recordsEnd, remap: f.remap, remapSum: f.remapSum}
 	starts := make(map[int64]bool)
-	if _, err := r.walk(f.recordsEnd, stop, func(at int64, h header) {
+	err := r.walk(f.recordsEnd, stop, func(at int64, h header) {
 		seen.add(h)
 		if f.remap.count > 0 {
 			starts[at] = true
 		}
-	}); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	if seen != *f {
@@ -49,10 +50,7 @@ func (r *Reader) verifyRemap(starts map[int64]bool) error {
 	if err := r.read(section, f.recordsEnd); err != nil {
 		return err
 	}
-	if err := checkSum(partSum(f.salt, section, f.recordsEnd), f.remapSum, f.recordsEnd, "checksum of a remap"); err != nil {
-		return err
-	}
-	m, err := decodeRemap(f.remap, section, f.recordsEnd, f.recordsEnd)
+	m, err := f.decodeRemap(section)
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,6 @@
 package values
 
 import (
-	"io"
-
 	"github.com/stoatdb/stoat/internal/codec"
 	"github.com/stoatdb/stoat/internal/scratch"
 	"github.com/stoatdb/stoat/vfs"
@@ -48,14 +46,12 @@ func (w *window) release() {
 }
 
 // walk calls visit for the records in [fileHeaderSize, end) in order, each verified. It
-// returns where it stopped: at end, at the first invalid record, or where stop returned
-// an error.
-func (s *source) walk(end int64, stop func() error, visit func(at int64, h header)) (at int64, err error) {
-	at = fileHeaderSize
-	err = s.use(func(file vfs.File) error {
+// stops at the first error.
+func (s *source) walk(end int64, stop func() error, visit func(at int64, h header)) error {
+	return s.use(func(file vfs.File) error {
 		w := window{file: file}
 		defer w.release()
-		for at < end {
+		for at := int64(fileHeaderSize); at < end; {
 			h, err := s.walkOne(&w, at, end, stop)
 			if err != nil {
 				return err
@@ -65,7 +61,6 @@ func (s *source) walk(end int64, stop func() error, visit func(at int64, h heade
 		}
 		return nil
 	})
-	return at, err
 }
 
 func (s *source) walkOne(w *window, at, end int64, stop func() error) (header, error) {
@@ -110,5 +105,3 @@ func (s *source) verifyChunked(at, end int64, stop func() error) error {
 	}
 	return nil
 }
-
-var _ io.ReadSeeker = (*ValueReader)(nil)

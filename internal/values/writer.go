@@ -58,15 +58,6 @@ func NewWriter(file vfs.File, opts WriterOptions) (*Writer, error) {
 	if opts.Num > 1<<32-1 {
 		return nil, fmt.Errorf("number of value file %d: %w", opts.Num, ErrTooLarge)
 	}
-	w, err := newWriter(file, opts)
-	if err != nil {
-		return nil, err
-	}
-	w.out.write(w.foot.fileHeader.append(nil))
-	return w, nil
-}
-
-func newWriter(file vfs.File, opts WriterOptions) (*Writer, error) {
 	w := &Writer{
 		out:  newOutput(file),
 		opts: opts,
@@ -75,6 +66,7 @@ func newWriter(file vfs.File, opts WriterOptions) (*Writer, error) {
 	if err := w.SetCompression(opts.Compression); err != nil {
 		return nil, err
 	}
+	w.out.write(w.foot.fileHeader.append(nil))
 	return w, nil
 }
 
