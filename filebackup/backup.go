@@ -16,7 +16,6 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/mutant"
-	"github.com/stoatdb/stoat/internal/newdir"
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 )
@@ -72,9 +71,6 @@ type Report struct {
 
 // attemptsMax is how often a backup tries after it has lost its claim.
 const attemptsMax = 3
-
-// checkpointName is the name of the checkpoint in Options.Temp.
-const checkpointName = "checkpoint"
 
 // Backup makes a backup of an open database. It has exactly the commits up to some moment
 // during the call, so it has all commits that were acknowledged before. Transactions go on.
@@ -221,7 +217,7 @@ func (b *backup) attempt(ctx context.Context) error {
 		return err
 	}
 	defer held.release(ctx)
-	if _, err := awaitClaims(ctx, b.store, claimPrune, true); err != nil {
+	if err := awaitClaims(ctx, b.store, claimPrune); err != nil {
 		return err
 	}
 	if err := b.look(ctx); err != nil {
@@ -288,7 +284,7 @@ func (b *backup) copy(ctx context.Context, f *file) (err error) {
 			return err
 		}
 	}
-	var missing sum // of what the store is known to lack
+	var missing sum // the sum of the list, if the store lacks that object
 	if known := b.known[f.name]; b.same(f, &known) {
 		there, err := b.has(ctx, &known)
 		if there && b.o.Verify {
@@ -396,59 +392,4 @@ func sumOf(ctx context.Context, r *io.SectionReader) (s sum, err error) {
 		h.Write(buf)
 	}
 	return sum(h.Sum(nil)), nil
-}
-
-// A scratch is the directory of a checkpoint that only the backup needs.
-type scratch struct {
-	fs    vfs.FS
-	path  string
-	claim io.Closer
-}
-
-// newScratch removes what a crash left, and returns a path for a checkpoint. The lock of its
-// directory keeps other backups out.
-func newScratch(fs vfs.FS, dir string) (*scratch, error) {
-	dir, err := fs.Abs(dir)
-	if err != nil {
-		return nil, err
-	}
-	s := &scratch{fs: fs, path: fs.Join(dir, checkpointName)}
-	if s.claim, err = newdir.Lock(fs, dir); err != nil {
-		return nil, err
-	}
-	if err := s.clear(); err != nil {
-		return nil, errors.Join(err, s.claim.Close())
-	}
-	return s, nil
-}
-
-// clear removes the checkpoint. The next checkpoint removes an unfinished one.
-func (s *scratch) clear() error {
-	names, err := s.fs.List(s.path)
-	if errors.Is(err, vfs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		if _, ok := category(name); !ok && name != lockName {
-			return fmt.Errorf("%s has a file that no backup made: %s", s.path, name)
-		}
-	}
-	for _, name := range names {
-		if err := s.fs.Remove(s.fs.Join(s.path, name)); err != nil {
-			return err
-		}
-	}
-	return s.fs.Remove(s.path)
-}
-
-// remove removes the directory. It stays if the caller had it before with other files.
-func (s *scratch) remove() error {
-	err := s.clear()
-	if err == nil {
-		_ = s.fs.Remove(s.fs.Dir(s.path))
-	}
-	return errors.Join(err, s.claim.Close())
 }

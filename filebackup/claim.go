@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math/rand/v2"
 	"strings"
@@ -121,60 +120,61 @@ func (c *claim) release(ctx context.Context) {
 	_ = c.store.Delete(ctx, c.name)
 }
 
-// sectionOf returns a reader of b.
-func sectionOf(b []byte) *io.SectionReader {
-	return io.NewSectionReader(bytes.NewReader(b), 0, int64(len(b)))
+// awaitClaims waits until no claim of a kind is left, and removes those that lapse.
+func awaitClaims(ctx context.Context, store Store, kind string) error {
+	return endClaims(ctx, store, kind, true)
 }
 
-// awaitClaims waits until no claim of a kind is left, and removes those that lapse. Without
-// patience, it returns false when it finds a claim in use.
-func awaitClaims(ctx context.Context, store Store, kind string, patient bool) (free bool, err error) {
+// claimed reports whether a claim of a kind is in use. It waits until other claims lapse, and
+// removes them.
+func claimed(ctx context.Context, store Store, kind string) (bool, error) {
+	err := endClaims(ctx, store, kind, false)
+	if err == errInUse {
+		return true, nil
+	}
+	return false, err
+}
+
+// endClaims calls awaitClaim for all claims of a kind.
+func endClaims(ctx context.Context, store Store, kind string, patient bool) error {
 	var names []string
 	for o, err := range store.List(ctx, kind) {
 		if err != nil {
-			return false, err
+			return err
 		}
 		names = append(names, o.Name)
 	}
 	// Claims of crashed processes lapse at the same time, not one after the other.
-	err = each(ctx, workersMax, names, func(ctx context.Context, name *string) error {
-		gone, err := awaitClaim(ctx, store, *name, patient)
-		if err == nil && !gone {
-			err = errInUse
-		}
-		return err
+	return each(ctx, workersMax, names, func(ctx context.Context, name *string) error {
+		return awaitClaim(ctx, store, *name, patient)
 	})
-	if err == errInUse {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // errInUse says that a claim is in use.
 var errInUse = errors.New("claim in use")
 
-// awaitClaim waits until a claim is gone or has lapsed. Without patience, it returns false
-// for a claim that is in use: its content says so, or changes.
-func awaitClaim(ctx context.Context, store Store, name string, patient bool) (gone bool, err error) {
+// awaitClaim waits until a claim is gone, and removes it if it lapses. Without patience, it
+// returns errInUse for a claim that is in use: its content says so, or changes.
+func awaitClaim(ctx context.Context, store Store, name string, patient bool) error {
 	var seen []byte
 	var since time.Time
 	for {
 		content, err := getSmall(ctx, store, name, claimMax)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return true, nil
+			return nil
 		case err != nil:
-			return false, err
+			return err
 		case !patient && (seen == nil && recent(content) || seen != nil && !bytes.Equal(seen, content)):
-			return false, nil
+			return errInUse
 		case seen == nil || !bytes.Equal(seen, content):
 			seen, since = content, time.Now()
 		case time.Since(since) > claimLapse:
-			return true, store.Delete(ctx, name)
+			return store.Delete(ctx, name)
 		}
 		select {
 		case <-ctx.Done():
-			return false, ctx.Err()
+			return ctx.Err()
 		case <-time.After(claimPoll):
 		}
 	}
@@ -189,17 +189,4 @@ func recent(content []byte) bool {
 		}
 	}
 	return false
-}
-
-// getSmall returns an object of at most maxSize bytes. It ends with the first byte beyond.
-func getSmall(ctx context.Context, store Store, name string, maxSize int64) (b []byte, err error) {
-	r, err := store.Get(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	if b, err = io.ReadAll(io.LimitReader(r, maxSize+1)); err == nil && int64(len(b)) > maxSize {
-		err = fmt.Errorf("filebackup: %s has more than %d bytes", name, maxSize)
-	}
-	return b, err
 }

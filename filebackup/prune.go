@@ -98,12 +98,12 @@ func (p *pruning) deleteFiles(ctx context.Context) error {
 		return err
 	}
 	defer held.release(ctx)
-	free, err := awaitClaims(ctx, p.store, claimBackup, false)
+	busy, err := claimed(ctx, p.store, claimBackup)
 	if mutant.On(mutant.FilePruned) {
-		free = true
+		busy = false
 	}
-	if err != nil || !free {
-		p.report.Busy = err == nil
+	if err != nil || busy {
+		p.report.Busy = busy
 		return err
 	}
 	needed, err := p.needed(ctx)

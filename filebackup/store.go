@@ -1,7 +1,10 @@
 package filebackup
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"iter"
 )
@@ -43,3 +46,21 @@ const (
 	claimsDir  = "claims/"
 	partialDir = "partial/"
 )
+
+// sectionOf returns a reader of b.
+func sectionOf(b []byte) *io.SectionReader {
+	return io.NewSectionReader(bytes.NewReader(b), 0, int64(len(b)))
+}
+
+// getSmall returns an object of at most maxSize bytes. It ends with the first byte beyond.
+func getSmall(ctx context.Context, store Store, name string, maxSize int64) (b []byte, err error) {
+	r, err := store.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if b, err = io.ReadAll(io.LimitReader(r, maxSize+1)); err == nil && int64(len(b)) > maxSize {
+		err = fmt.Errorf("filebackup: %s has more than %d bytes", name, maxSize)
+	}
+	return b, err
+}

@@ -110,11 +110,12 @@ func (f *FS) open(tx stoat.Txn, name string) (fs.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	h := handle{tx: tx, name: name, info: i}
 	if i.IsDir() {
-		return &directory{fs: f, tx: tx, name: name, info: i}, nil
+		return &directory{handle: h, fs: f}, nil
 	}
 	content, err := item.Reader()
-	return &file{tx: tx, name: name, info: i, content: content}, err
+	return &file{handle: h, content: content}, err
 }
 
 // stat finds a path. For a file it returns its item, too.
@@ -256,23 +257,36 @@ func (f *FS) Sub(dir string) (fs.FS, error) {
 	return &sub, nil
 }
 
-// A file is an open file.
-type file struct {
-	tx      stoat.Txn
-	name    string
-	info    info
-	content io.ReadSeeker
-	closed  bool
+// A handle is what an open file and an open directory have in common.
+type handle struct {
+	tx     stoat.Txn
+	name   string
+	info   info
+	closed bool
 }
 
 // Stat implements fs.File.
-func (f *file) Stat() (fs.FileInfo, error) { return f.info, f.check("stat") }
+func (h *handle) Stat() (fs.FileInfo, error) { return h.info, h.check("stat") }
 
-func (f *file) check(op string) error {
-	if f.closed {
-		return pathError(op, f.name, fs.ErrClosed)
+func (h *handle) check(op string) error {
+	if h.closed {
+		return pathError(op, h.name, fs.ErrClosed)
 	}
 	return nil
+}
+
+// Close implements fs.File.
+func (h *handle) Close() error {
+	err := h.check("close")
+	h.closed = true
+	h.tx.Discard()
+	return err
+}
+
+// A file is an open file.
+type file struct {
+	handle
+	content io.ReadSeeker
 }
 
 // Read implements fs.File.
@@ -299,33 +313,12 @@ func (f *file) Seek(offset int64, whence int) (int64, error) {
 	return n, pathError("seek", f.name, err)
 }
 
-// Close implements fs.File.
-func (f *file) Close() error {
-	err := f.check("close")
-	f.closed = true
-	f.tx.Discard()
-	return err
-}
-
 // A directory is an open directory.
 type directory struct {
+	handle
 	fs      *FS
-	tx      stoat.Txn
-	name    string
-	info    info
 	listed  bool
 	entries []fs.DirEntry // not returned yet
-	closed  bool
-}
-
-// Stat implements fs.File.
-func (d *directory) Stat() (fs.FileInfo, error) { return d.info, d.check("stat") }
-
-func (d *directory) check(op string) error {
-	if d.closed {
-		return pathError(op, d.name, fs.ErrClosed)
-	}
-	return nil
 }
 
 // Read implements fs.File. It always fails.
@@ -352,12 +345,4 @@ func (d *directory) ReadDir(n int) ([]fs.DirEntry, error) {
 	some := d.entries[:n:n]
 	d.entries = d.entries[n:]
 	return some, nil
-}
-
-// Close implements fs.File.
-func (d *directory) Close() error {
-	err := d.check("close")
-	d.closed, d.entries = true, nil
-	d.tx.Discard()
-	return err
 }

@@ -6,185 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/merge"
 )
-
-// openToWrite opens the database in dir. It never creates one, because a mistyped
-// path must not leave a new directory.
-func (c *call) openToWrite(dir string) (*stoat.DB, error) {
-	return c.open(dir, &stoat.Options{MustExist: true})
-}
-
-// openToRead opens the database in dir read-only, and keeps writers out.
-func (c *call) openToRead(dir string) (*stoat.DB, error) {
-	return c.open(dir, &stoat.Options{ReadOnly: true})
-}
-
-// openBeside opens the database in dir read-only. Another process may write it.
-func (c *call) openBeside(dir string) (*stoat.DB, error) {
-	return c.openBy(stoat.OpenFollower, dir, &stoat.Options{FollowEvery: -1})
-}
-
-// openToCheck is openToRead, or openBeside if another process writes the database. A follower
-// checks less: neither the entries in the log nor unreferenced files.
-func (c *call) openToCheck(dir string) (*stoat.DB, error) {
-	db, err := c.openToRead(dir)
-	if errors.Is(err, stoat.ErrLocked) {
-		return c.openBeside(dir)
-	}
-	return db, err
-}
-
-// openToBackUp is openBeside. Only openToRead tells that the last writer crashed, so that the end
-// of the log may not be durable. Then it is openToRead, and Backup returns ErrReadOnly. It is so
-// too if there are too few file descriptors for a follower, or the file system cannot sync.
-func (c *call) openToBackUp(dir string) (*stoat.DB, error) {
-	db, err := c.openToRead(dir)
-	if errors.Is(err, stoat.ErrLocked) {
-		return c.openBeside(dir)
-	}
-	if err != nil || db.Sync() != nil {
-		return db, err
-	}
-	beside, err := c.openBeside(dir)
-	if err != nil {
-		return db, nil
-	}
-	if beside.Sync() != nil {
-		return db, beside.Close()
-	}
-	return beside, db.Close()
-}
-
-// open opens the database in dir and explains why it cannot.
-func (c *call) open(dir string, opts *stoat.Options) (*stoat.DB, error) {
-	return c.openBy(stoat.Open, dir, opts)
-}
-
-// openBy is open with a function that opens a database. There is a function merge.Last for each
-// length of a list, and only the open database tells which ones it uses. If it uses any, openBy
-// opens it again with them.
-func (c *call) openBy(open func(dir string, opts *stoat.Options) (*stoat.DB, error), dir string, opts *stoat.Options) (*stoat.DB, error) {
-	db, err := open(dir, c.withKeys(opts))
-	if err != nil {
-		return nil, c.unopened(dir, err)
-	}
-	lists, err := listFunctions(db)
-	if err == nil && len(lists) == 0 {
-		return db, nil
-	}
-	if err = errors.Join(err, db.Close()); err == nil {
-		opts.MergeFunctions = append(opts.MergeFunctions, lists...)
-		db, err = open(dir, opts)
-	}
-	if err != nil {
-		return nil, c.unopened(dir, err)
-	}
-	return db, nil
-}
-
-// listFunctions returns the functions merge.Last that the settings of a database name.
-func listFunctions(db *stoat.DB) (lists []stoat.MergeFunction, err error) {
-	all, err := db.Keyspaces()
-	for _, k := range all {
-		name := k.Settings.MergeFunction
-		n, err := strconv.Atoi(name[strings.LastIndexByte(name, '.')+1:])
-		if last := merge.Last(n); err == nil && last.Name() == name && !slices.Contains(lists, stoat.MergeFunction(last)) {
-			lists = append(lists, last)
-		}
-	}
-	return lists, err
-}
-
-// withKeys gives the options the keys of the key file, if there is one, and the merge functions
-// of this module that have one name.
-func (c *call) withKeys(opts *stoat.Options) *stoat.Options {
-	opts.MergeFunctions = []stoat.MergeFunction{merge.Append, merge.Counter, merge.Set}
-	if c.keyFile != "" {
-		opts.Keys = stoat.KeyFile(c.keyFile)
-	}
-	return opts
-}
-
-// unopened explains why the database in dir cannot be opened.
-func (c *call) unopened(dir string, err error) error {
-	switch {
-	case errors.Is(err, stoat.ErrLocked):
-		return explained{"another process uses the database in " + dir + ", and this command cannot run beside it", err}
-	case errors.Is(err, stoat.ErrKey) && c.keyFile == "":
-		return explained{"the database in " + dir + " is encrypted: it needs the flag -key-file", err}
-	case errors.Is(err, stoat.ErrKey):
-		return fmt.Errorf("the key file %s: %w", c.keyFile, err)
-	case errors.Is(err, fs.ErrNotExist):
-		return noDatabaseError(dir)
-	case errors.Is(err, stoat.ErrCorrupt):
-		return fmt.Errorf("%w; %s", err, salvageHint)
-	}
-	return err
-}
-
-// An explained error has a text that replaces that of its cause.
-type explained struct {
-	text  string
-	cause error
-}
-
-func (e explained) Error() string { return e.text }
-
-func (e explained) Unwrap() error { return e.cause }
-
-// salvageHint tells what to do about a damaged database.
-const salvageHint = "'stoat salvage' copies what is left of a damaged database"
-
-// A noDatabaseError names a directory that holds no database.
-type noDatabaseError string
-
-func (dir noDatabaseError) Error() string {
-	return fmt.Sprintf("there is no database in %s; 'stoat create' makes one", string(dir))
-}
-
-// runCreate creates an empty database.
-func runCreate(_ context.Context, c *call, args []string) error {
-	rest, err := c.parse(args, 1, 1)
-	if err != nil {
-		return err
-	}
-	dir := rest[0]
-	db, err := c.openToRead(dir)
-	if err == nil {
-		return errors.Join(fmt.Errorf("there is a database in %s already", dir), db.Close())
-	}
-	if _, none := err.(noDatabaseError); !none {
-		return err
-	}
-	// Without a parent that can hold DIR, this error must not be that of a missing database.
-	db, err = stoat.Open(dir, c.withKeys(&stoat.Options{}))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		err = c.unopened(dir, err)
-	}
-	return with(db, err, func(*stoat.DB) error { return nil })
-}
-
-// with runs fn on an open database and closes it. err is the error of the open.
-func with(db *stoat.DB, err error, fn func(*stoat.DB) error) error {
-	if err != nil {
-		return err
-	}
-	if err := fn(db); err != nil {
-		return errors.Join(err, db.Close())
-	}
-	if err := db.Close(); err != nil {
-		return fmt.Errorf("the command has done its work, but closing the database failed: %w", err)
-	}
-	return nil
-}
 
 // runRekey protects a database with the current master key of the key file.
 func runRekey(ctx context.Context, c *call, args []string) error {
@@ -290,6 +115,54 @@ func (c *call) valueOf(arg string, text *textFormat) (io.Reader, error) {
 		return nil, c.usagef("VALUE: %v", err)
 	}
 	return bytes.NewReader(value), nil
+}
+
+// runRenew gives values another time of expiry.
+func runRenew(ctx context.Context, c *call, args []string) error {
+	text, space := textFlag(c), keyspaceFlag(c)
+	var (
+		ttl   time.Duration
+		never bool
+	)
+	c.flags.DurationVar(&ttl, "ttl", 0, "let the values expire after this `time` from now, such as 90s or 24h")
+	c.flags.BoolVar(&never, "never", false, "let the values never expire")
+	rest, err := c.parse(args, 2, -1)
+	if err != nil {
+		return err
+	}
+	if (ttl > 0) == never || ttl < 0 {
+		return c.usagef("needs either -ttl with a positive time, or -never")
+	}
+	expiry := stoat.TTL(ttl)
+	if never {
+		expiry = stoat.ExpiresAt(time.Time{})
+	}
+	var keys [][]byte
+	for _, arg := range rest[1:] {
+		key, err := text.decode(arg)
+		if err != nil {
+			return c.usagef("KEY: %v", err)
+		}
+		keys = append(keys, key)
+	}
+	db, err := c.openToWrite(rest[0])
+	return with(db, err, func(db *stoat.DB) error {
+		return space.update(ctx, db, func(tx stoat.Txn) error {
+			for i, key := range keys {
+				_, err := tx.Get(key)
+				if errors.Is(err, stoat.ErrNotFound) {
+					return fmt.Errorf("there is no key %s", rest[i+1])
+				}
+				if err == nil {
+					err = tx.Renew(key, expiry)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
 }
 
 // runDel deletes keys in one transaction, all keys with a prefix, or a range. A

@@ -152,18 +152,9 @@ func (c *call) readChain(ctx context.Context, names []string, read func(backups 
 	return err
 }
 
-// A namedError is an error with another text.
-type namedError struct {
-	error
-	text string
-}
-
-func (e namedError) Error() string { return e.text }
-func (e namedError) Unwrap() error { return e.error }
-
 // named returns err with another name of a file in its text.
 func named(err error, old, name string) error {
-	return namedError{err, strings.ReplaceAll(err.Error(), old, name)}
+	return explained{strings.ReplaceAll(err.Error(), old, name), err}
 }
 
 // runVerifyBackup verifies backups, and that they belong together.

@@ -139,11 +139,6 @@ func (c *call) refuseIdle(overwriting bool) (err error) {
 	return err
 }
 
-// compressions maps the values of -compression to the database's settings.
-var compressions = map[string]stoat.Compression{
-	"none": stoat.CompressionNone, "fast": stoat.CompressionFast, "small": stoat.CompressionSmall,
-}
-
 // isTerminal reports whether w is a terminal, where a line can be redrawn.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)

@@ -93,6 +93,13 @@ func (c *call) checkEmpty(args []string) (err error) {
 	return err
 }
 
+// given returns the names of the flags on the command line.
+func (c *call) given() map[string]bool {
+	given := map[string]bool{}
+	c.flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	return given
+}
+
 // isFlag reports whether arg would be one of the command's flags before the
 // other arguments.
 func (c *call) isFlag(arg string) bool {

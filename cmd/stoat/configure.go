@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"time"
 
@@ -11,6 +10,11 @@ import (
 
 // forever is the value of -ttl that removes a default time to live.
 const forever = "none"
+
+// compressions maps the values of -compression to the database's settings.
+var compressions = map[string]stoat.Compression{
+	"none": stoat.CompressionNone, "fast": stoat.CompressionFast, "small": stoat.CompressionSmall,
+}
 
 // runConfigure changes the stored settings of a keyspace.
 func runConfigure(_ context.Context, c *call, args []string) error {
@@ -31,12 +35,11 @@ func runConfigure(_ context.Context, c *call, args []string) error {
 		return err
 	})
 	c.flags.Func("compression", "compress values with this `method`: none, fast or small", func(s string) error {
-		for _, o.Compression = range []stoat.Compression{stoat.CompressionNone, stoat.CompressionFast, stoat.CompressionSmall} {
-			if o.Compression.String() == s {
-				return nil
-			}
+		var known bool
+		if o.Compression, known = compressions[s]; !known {
+			return fmt.Errorf("want none, fast or small")
 		}
-		return fmt.Errorf("want none, fast or small")
+		return nil
 	})
 	c.flags.Var(&apart, "value-threshold", "store values from this `size` on in value files, apart from their keys")
 	c.flags.Var(&large, "large-value-threshold", "in large transactions, write values from this `size` on straight to value files")
@@ -48,8 +51,7 @@ func runConfigure(_ context.Context, c *call, args []string) error {
 	if err != nil {
 		return err
 	}
-	given := map[string]bool{}
-	c.flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	given := c.given()
 	delete(given, "key-file")
 	delete(given, "keyspace")
 	for name, missing := range map[string]bool{"versions": versions == 0, "value-threshold": apart == 0, "large-value-threshold": large == 0,

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -68,7 +67,7 @@ func runRestoreFiles(ctx context.Context, c *call, args []string) error {
 		return err
 	}
 	info, err := filebackup.Restore(ctx, filebackup.Dir(nil, rest[0]), *id, rest[1],
-		filebackup.RestoreOptions{Keys: c.withKeys(&stoat.Options{}).Keys})
+		filebackup.RestoreOptions{Keys: c.keys()})
 	if err != nil {
 		return err
 	}
@@ -132,8 +131,7 @@ func runBackups(ctx context.Context, c *call, args []string) error {
 	if err != nil {
 		return err
 	}
-	given := false
-	c.flags.Visit(func(f *flag.Flag) { given = given || f.Name == "keep" })
+	given := c.given()["keep"]
 	if given && *keep < 1 {
 		return c.usagef("-keep is %d, want at least 1", *keep)
 	}

@@ -54,7 +54,7 @@ of a master key, a space, and the key as 64 hexadecimal digits. The first line
 is the current key.
 
 get, scan, changes, estimate, info, stats, checkpoint, backup-files, and keyspaces without
--create and -drop take no lock. They work beside a process that writes the database, and
+-create and -drop take no lock. They work while another process writes the database, and
 see what it has committed. So do check and backup if there is such a process. Each of
 these takes a file descriptor for each value file. Without such a process, check keeps
 writers out until it ends, and backup does so while it opens the database. salvage always

@@ -126,55 +126,35 @@ func (t *textFormat) line(line []byte) (e stoat.Entry, err error) {
 
 // object decodes a JSON object with a key and a value.
 func (t *textFormat) object(line []byte) (e stoat.Entry, err error) {
-	var fields struct{ Key, Value *string }
-	decoder := json.NewDecoder(bytes.NewReader(line))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&fields); err != nil {
-		return e, err
+	// Decode would take names in another case, and one of several fields of a name. Tokens show all.
+	d := json.NewDecoder(bytes.NewReader(line))
+	var tokens []json.Token
+	for len(tokens) <= 6 { // a brace, two names with values, a brace
+		token, err := d.Token()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return e, fmt.Errorf(`want one object with one "key" and one "value": %w`, err)
+		}
+		tokens = append(tokens, token)
 	}
-	// Decoder.More takes a closing bracket behind the object for the end.
-	if _, err := decoder.Token(); err != io.EOF || fields.Key == nil || fields.Value == nil || !hasNames(line) {
+	fields := map[json.Token]json.Token{}
+	if len(tokens) == 6 && tokens[0] == json.Delim('{') && tokens[5] == json.Delim('}') {
+		fields[tokens[1]], fields[tokens[3]] = tokens[2], tokens[4]
+	}
+	key, isKey := fields["key"].(string)
+	value, isValue := fields["value"].(string)
+	if !isKey || !isValue {
 		return e, errors.New(`want one object with one "key" and one "value"`)
 	}
 	if !utf8.Valid(line) || hasHalf(line) { // the decoder would replace bytes
 		return e, errors.New("the object is not UTF-8; use -hex for other bytes")
 	}
-	if e.Key, err = t.decode(*fields.Key); err == nil {
-		e.Value, err = t.decode(*fields.Value)
+	if e.Key, err = t.decode(key); err == nil {
+		e.Value, err = t.decode(value)
 	}
 	return e, err
-}
-
-// hasNames reports whether an object of strings has a key and a value, once each. The decoder
-// also takes names in another case, and one of several fields with the same name.
-func hasNames(object []byte) bool {
-	var names [2]string
-	for n := 0; ; n++ { // names and values follow in turns
-		begin := bytes.IndexByte(object, '"')
-		if begin < 0 {
-			return n == 4 && (names == [2]string{"key", "value"} || names == [2]string{"value", "key"})
-		}
-		if n == 4 {
-			return false
-		}
-		object = object[begin+1:]
-		end := endOfString(object)
-		if n%2 == 0 {
-			names[n/2] = string(object[:end])
-		}
-		object = object[end+1:]
-	}
-}
-
-// endOfString returns where a string of JSON ends, whose first quotation mark was cut off.
-func endOfString(text []byte) int {
-	for end := 0; ; end++ {
-		end += bytes.IndexByte(text[end:], '"')
-		escapes := end - len(bytes.TrimRight(text[:end], `\`))
-		if escapes%2 == 0 {
-			return end
-		}
-	}
 }
 
 // hasHalf reports whether a string in a line of JSON escapes half a surrogate pair. The decoder

@@ -21,9 +21,7 @@ func runSalvage(ctx context.Context, c *call, args []string) error {
 	if err != nil {
 		return err
 	}
-	if c.keyFile != "" {
-		o.Keys = stoat.KeyFile(c.keyFile)
-	}
+	o.Keys = c.keys()
 	report, err := stoat.Salvage(ctx, rest[0], rest[1], o)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s exists already", rest[1])
@@ -100,9 +98,7 @@ func runDump(ctx context.Context, c *call, args []string) error {
 	if o.ValueMax < 0 {
 		return c.usagef("-value-bytes is %d, want 0 or more", o.ValueMax)
 	}
-	if o.Name = rest[0]; c.keyFile != "" {
-		o.Provider = stoat.KeyFile(c.keyFile)
-	}
+	o.Name, o.Provider = rest[0], c.keys()
 	err = dump.Run(ctx, o)
 	if errors.Is(err, stoat.ErrKey) && c.keyFile == "" {
 		return fmt.Errorf("the database of %s needs the flag -key-file: %w", o.Name, err)
@@ -112,11 +108,7 @@ func runDump(ctx context.Context, c *call, args []string) error {
 
 // repair rebuilds the damaged parts of tables that can be derived.
 func (c *call) repair(ctx context.Context, dir string) error {
-	o := &stoat.Options{}
-	if c.keyFile != "" {
-		o.Keys = stoat.KeyFile(c.keyFile)
-	}
-	done, err := stoat.Repair(ctx, dir, o)
+	done, err := stoat.Repair(ctx, dir, &stoat.Options{Keys: c.keys()})
 	for _, r := range done {
 		if r.Err != nil {
 			fmt.Fprintf(c.out, "not repaired: %s: %v\n", r.File, r.Err)

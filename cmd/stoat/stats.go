@@ -72,7 +72,7 @@ func printStats(out io.Writer, s *stoat.Stats, onDisk int64) error {
 	}
 	fmt.Fprintf(w, "value files\t%d\t%s\t%s of values\t%s garbage\n", s.Values, bytesText(s.ValueBytes),
 		bytesText(s.ValueContent), bytesText(s.ValueGarbage))
-	fmt.Fprintf(w, "  order\t%d\tjumps between value files in a scan\n", s.ValueJumps)
+	fmt.Fprintf(w, "  order\t%d\tchanges of value file in a scan in key order\n", s.ValueJumps)
 	if s.ValueContent > 0 {
 		fmt.Fprintf(w, "  size\t%.0f%%\tof the size of the values\n", 100*float64(s.ValueBytes)/float64(s.ValueContent))
 	}

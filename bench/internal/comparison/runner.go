@@ -189,14 +189,13 @@ const (
 // needless returns why a step is skipped: a variant treats this dataset like the
 // plain store. It is empty for all other steps.
 func needless(s Step) string {
-	for _, d := range workload.Datasets {
-		switch {
-		case d.Name != s.Job.Data:
-		case d.Values.Size < s.Info.SmallestValue:
-			return fmt.Sprintf("the variant does not separate values below %d bytes: %s", s.Info.SmallestValue, SameAsPlain)
-		case s.Info.TextOnly && !d.Values.JSON:
-			return "the values do not compress: " + SameAsPlain
-		}
+	d, known := workload.FindDataset(s.Job.Data)
+	switch {
+	case !known:
+	case d.Values.Size < s.Info.SmallestValue:
+		return fmt.Sprintf("the variant does not separate values below %d bytes: %s", s.Info.SmallestValue, SameAsPlain)
+	case s.Info.TextOnly && !d.Values.JSON:
+		return "the values do not compress: " + SameAsPlain
 	}
 	return ""
 }
@@ -211,33 +210,32 @@ const (
 // enoughSpace returns an error if the disk lacks the space that a step may need. What a load
 // replaces counts as free.
 func (r *Runner) enoughSpace(s Step) error {
-	for _, d := range workload.Datasets {
-		if d.Name != s.Job.Data {
-			continue
-		}
-		free, err := measure.FreeSpace(r.Plan.Dir)
+	d, known := workload.FindDataset(s.Job.Data)
+	if !known {
+		return nil
+	}
+	free, err := measure.FreeSpace(r.Plan.Dir)
+	if err != nil {
+		return err
+	}
+	if s.Workload.Fresh {
+		replaced, err := measure.DirSpace(s.Job.Dir)
 		if err != nil {
 			return err
 		}
-		if s.Workload.Fresh {
-			replaced, err := measure.DirSpace(s.Job.Dir)
-			if err != nil {
-				return err
-			}
-			free += replaced.AllocatedBytes
-		}
-		need := int64(d.Scaled(s.Job.Scale)) * int64(workload.KeySize+d.Values.Size)
-		switch {
-		case d.Growth:
-			need *= spaceFactorGrowth
-		case !s.Workload.Fresh && !s.Workload.Changes && loaded(s.Job):
-			need *= spaceFactorLoaded
-		default:
-			need *= spaceFactor
-		}
-		if free < need {
-			return fmt.Errorf("needs %d MB free in %s, which has %d MB", need/1e6, r.Plan.Dir, free/1e6)
-		}
+		free += replaced.AllocatedBytes
+	}
+	need := int64(d.Scaled(s.Job.Scale)) * int64(workload.KeySize+d.Values.Size)
+	switch {
+	case d.Growth:
+		need *= spaceFactorGrowth
+	case !s.Workload.Fresh && !s.Workload.Changes && loaded(s.Job):
+		need *= spaceFactorLoaded
+	default:
+		need *= spaceFactor
+	}
+	if free < need {
+		return fmt.Errorf("needs %d MB free in %s, which has %d MB", need/1e6, r.Plan.Dir, free/1e6)
 	}
 	return nil
 }

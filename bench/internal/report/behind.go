@@ -113,12 +113,12 @@ func standing(tables []Table) string {
 			switch f := factor(l); {
 			case f > 1:
 				behind++
-				slightlyBehind += count(l.slight())
-				openBehind += count(!l.Ratios.Known())
+				slightlyBehind += oneIf(l.slight())
+				openBehind += oneIf(!l.Ratios.Known())
 			case f > 0 && f < 1:
 				first++
-				slightlyFirst += count(l.slight())
-				openFirst += count(!l.Ratios.Known())
+				slightlyFirst += oneIf(l.slight())
+				openFirst += oneIf(!l.Ratios.Known())
 			}
 		}
 	}
@@ -129,8 +129,8 @@ func standing(tables []Table) string {
 		compared, first, behind, slightlyFirst, slightlyBehind, openFirst, openBehind)
 }
 
-// count returns 1 if the condition holds.
-func count(holds bool) int {
+// oneIf returns 1 if the condition holds.
+func oneIf(holds bool) int {
 	if holds {
 		return 1
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/stoatdb/stoat/bench/internal/interval"
@@ -91,7 +92,7 @@ func middle(values []float64) float64 {
 	if len(values) == 2 && values[0] >= 0 && values[1] >= 0 {
 		return math.Sqrt(values[0] * values[1])
 	}
-	return median(append([]float64(nil), values...))
+	return median(slices.Clone(values))
 }
 
 func samplesOf(c Cell) []float64 {
