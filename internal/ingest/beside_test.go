@@ -66,3 +66,21 @@ func TestBeside_TellsErrors(t *testing.T) {
 		}
 	}
 }
+
+// The goroutine that syncs tells the caller of the error itself, so the caller cannot be faster.
+func TestBeside_SyncDataReturnsItsOwnErrorEachTime(t *testing.T) {
+	t.Parallel()
+	for i := range 2000 {
+		fs := faultfs.New(memfs.New())
+		under, err := fs.Create("f", vfs.CatTable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fs.Add(faultfs.Rule{Op: vfs.OpSyncData, Nth: 1})
+		f := beside(new(work.Executor), under)
+		if err := f.SyncData(); !errors.Is(err, faultfs.ErrInjected) {
+			t.Fatalf("in round %d, SyncData returns %v", i, err)
+		}
+		_ = f.Close() // its error is that of the sync again
+	}
+}
