@@ -130,7 +130,7 @@ func TestSequence_RepeatsNothingAfterPowerCuts(t *testing.T) {
 		if !took() {
 			t.Fatal(stop)
 		}
-		fs = cut.Crash(memfs.CrashKinds()[rng.IntN(len(memfs.CrashKinds()))], rng)
+		fs = testkit.RandomCut(rng)(cut)
 	}
 	if len(given) < 200 || gaps == 0 {
 		t.Errorf("%d numbers with %d gaps: the test cuts too early or never", len(given), gaps)

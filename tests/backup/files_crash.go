@@ -19,10 +19,10 @@ type storeCut struct {
 	whole []string // IDs of the backups that a power cut must leave
 }
 
-// RunFileCrashes cuts the power of a store at up to n boundaries of backups and deletions of
+// runFileCrashes cuts the power of a store at up to n boundaries of backups and deletions of
 // backups. After each cut, all backups of which the store has a list must be whole, and a
 // Prune and another backup must succeed.
-func RunFileCrashes(seed uint64, n int) (err error) {
+func runFileCrashes(seed uint64, n int) (err error) {
 	f, err := newFileLife(seed)
 	if err != nil {
 		return err
@@ -112,10 +112,10 @@ func (f *fileLife) checkCut(ctx context.Context, whole []string) error {
 	return f.checkSome(ctx)
 }
 
-// RunFileRestoreCrashes restores a backup and cuts the power at up to n boundaries. After
+// runFileRestoreCrashes restores a backup and cuts the power at up to n boundaries. After
 // each cut, the directory must hold the whole database or not exist, and another Restore
 // must complete it. It returns how many restores went on where the first one had stopped.
-func RunFileRestoreCrashes(seed uint64, n int) (resumed int, err error) {
+func runFileRestoreCrashes(seed uint64, n int) (resumed int, err error) {
 	f, err := newFileLife(seed)
 	if err != nil {
 		return 0, err

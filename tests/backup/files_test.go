@@ -44,7 +44,7 @@ func TestFileBackup_APowerCutLeavesEveryListedBackupWhole(t *testing.T) {
 	seed := dose.Seed(t)
 	states := dose.Size(t, dose.States, 20, 300)
 	for i := range testkit.Raced(3, 1) {
-		if err := RunFileCrashes(seed+uint64(i), states/testkit.Raced(3, 6)); err != nil {
+		if err := runFileCrashes(seed+uint64(i), states/testkit.Raced(3, 6)); err != nil {
 			t.Fatalf("life %d: %v", seed+uint64(i), err)
 		}
 	}
@@ -52,7 +52,7 @@ func TestFileBackup_APowerCutLeavesEveryListedBackupWhole(t *testing.T) {
 
 func TestFileRestore_APowerCutLeavesNothingOrAllAndAnotherRestoreGoesOn(t *testing.T) {
 	t.Parallel()
-	cutRestores(t, RunFileRestoreCrashes)
+	cutRestores(t, runFileRestoreCrashes)
 }
 
 func TestFileBackup_AFailingDiskLeavesEveryListedBackupWhole(t *testing.T) {

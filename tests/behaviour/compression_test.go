@@ -94,10 +94,7 @@ func checkRecords(t *testing.T, db *stoat.DB, n int) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	report, err := db.Check(t.Context(), stoat.CheckOptions{})
-	if err != nil || len(report.Problems) > 0 {
-		t.Fatal(report.Problems, err)
-	}
+	testkit.MustBeSound(t, db)
 }
 
 func TestCompression_TakesLessSpace(t *testing.T) {

@@ -65,9 +65,7 @@ func TestDiscardBelow_FreesVersionsHoweverTheyCame(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				db := testkit.OpenOn(t, memfs.New(), nil)
-				ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
-				testkit.Must(t, err)
+				db, ks := openTimed(t, 128<<10)
 				load(t, db, ks)
 				idleFreesDiscarded(t, db, ks)
 				testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
@@ -77,8 +75,8 @@ func TestDiscardBelow_FreesVersionsHoweverTheyCame(t *testing.T) {
 	}
 }
 
-// idleFreesDiscarded discards all versions of the keys but the latest. It demands that an idle
-// database frees their space, and still has the latest ones.
+// idleFreesDiscarded discards all versions of the keys but the latest, in two steps. It demands
+// that an idle database frees their space, and still has the latest ones.
 func idleFreesDiscarded(t *testing.T, db *stoat.DB, ks *stoat.Keyspace) {
 	t.Helper()
 	time.Sleep(time.Hour) // idle: everything is in the last level
@@ -86,6 +84,7 @@ func idleFreesDiscarded(t *testing.T, db *stoat.DB, ks *stoat.Keyspace) {
 	if least := int64(discardKeys * discardVersions * 100); before < least {
 		t.Errorf("tables have %d bytes before the discard, want at least %d", before, least)
 	}
+	testkit.Must(t, ks.DiscardBelow(discardVersions/4))
 	testkit.Must(t, ks.DiscardBelow(discardVersions))
 	time.Sleep(48 * time.Hour)
 	if after := db.Stats().TableContent; after > before/(discardVersions/2) {
@@ -127,12 +126,10 @@ func wantDiscarded(t *testing.T, db *stoat.DB) {
 func TestDiscardBelow_FreesVersionsOfARestoredDatabase(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db := testkit.OpenOn(t, memfs.New(), nil)
-		ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
-		testkit.Must(t, err)
+		db, ks := openTimed(t, 128<<10)
 		commitVersions(t, db, ks)
 		var b bytes.Buffer
-		_, err = db.Backup(t.Context(), &b, stoat.BackupOptions{})
+		_, err := db.Backup(t.Context(), &b, stoat.BackupOptions{})
 		testkit.Must(t, err)
 		testkit.Must(t, db.Close())
 		disk := memfs.New()
@@ -281,6 +278,77 @@ func TestDiscardBelow_RaisesThatMakeNoGarbageCauseNoMerges(t *testing.T) {
 		}
 		if few, all := merged[5], merged[100]; all > few {
 			t.Errorf("merges wrote %d bytes in 5 minutes, and %d more later", few-merged[0], all-few)
+		}
+		testkit.Must(t, db.Close())
+	})
+}
+
+// setVersions commits value as the version at a timestamp of 5000 keys; nil deletes them.
+func setVersions(t *testing.T, db *stoat.DB, ks *stoat.Keyspace, at uint64, value []byte) {
+	t.Helper()
+	for from := 0; from < 5000; from += 50 {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+			timed := tx.In(ks).At(at)
+			for i := range 50 {
+				key := fmt.Appendf(nil, "key-%06d", from+i)
+				if value == nil {
+					testkit.Must(t, timed.Delete(key))
+				} else {
+					testkit.Must(t, timed.Set(key, value))
+				}
+			}
+			return nil
+		}, stoat.WithDurability(stoat.Buffered)))
+	}
+}
+
+// Everything is deleted. A commit of another keyspace is in memory when the point rises, so
+// that the first jobs cannot tell whether it has older versions.
+func TestTimestamps_DiscardedDeletionsGoOnceTablesHaveAllCommits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, ks := openTimed(t, testkit.LargeMemtable)
+		setVersions(t, db, ks, 1, make([]byte, 20))
+		setVersions(t, db, ks, 2, nil)
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("other"), nil) }))
+		testkit.Must(t, ks.DiscardBelow(3))
+		time.Sleep(time.Hour)
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		if n := db.Stats().TableBytes; n > 10_000 {
+			t.Errorf("tables have %d bytes of deletions", n)
+		}
+		testkit.Must(t, db.Close())
+	})
+}
+
+// A transaction is open during the first Compact. The second one frees what the first had to
+// keep, and the third finds nothing to do.
+func TestTimestamps_DiscardedVersionsGoAfterATransactionHeldThem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, ks := openTimed(t, 128<<10)
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("other"), nil) }))
+		open := testkit.Begin(t, db, stoat.ReadOnly)
+		const versions = 5
+		for at := range versions {
+			setVersions(t, db, ks, uint64(1+at), make([]byte, 20))
+		}
+		testkit.Must(t, ks.DiscardBelow(versions))
+		compact := func() (bytes int64, compactions int64) {
+			before := db.Stats().Compactions
+			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+			time.Sleep(time.Hour)
+			return db.Stats().TableBytes, db.Stats().Compactions - before
+		}
+		held, _ := compact()
+		open.Discard()
+		time.Sleep(time.Hour)
+		if left, _ := compact(); left > held/(versions-1) {
+			t.Errorf("tables have %d bytes, and %d while the transaction was open", left, held)
+		}
+		if _, n := compact(); n != 0 {
+			t.Errorf("%d more compactions", n)
 		}
 		testkit.Must(t, db.Close())
 	})

@@ -194,24 +194,17 @@ func TestDropKeyspace_AReopeningCommitsNoSecondDeletion(t *testing.T) {
 			furnish(db, one)
 			reader := testkit.Begin(t, db, stoat.ReadOnly) // the dropper waits for it
 			testkit.Must(t, db.DropKeyspace("one"))
-			before := versionOf(t, db)
+			before := newest(t, db)
 			testkit.Must(t, db.Close())
 			reader.Discard()
 			db = testkit.OpenOn(t, fs, nil)
 			testkit.Eventually(t, "the dropped keyspace takes no space", func() bool { return stored(db) == 0 })
-			if after := versionOf(t, db); after != before {
+			if after := newest(t, db); after != before {
 				t.Errorf("the newest commit is %d, want %d, that of the drop", after, before)
 			}
 			testkit.Must(t, db.Close())
 		})
 	}
-}
-
-// versionOf returns the number of the newest commit.
-func versionOf(t *testing.T, db *stoat.DB) (version uint64) {
-	t.Helper()
-	testkit.Must(t, db.View(func(tx stoat.Txn) error { version = tx.ReadVersion(); return nil }))
-	return version
 }
 
 func TestDropKeyspace_ManyAreForgotten(t *testing.T) {

@@ -110,10 +110,7 @@ func TestMerge_WithoutItsFunctionNothingIsLost(t *testing.T) {
 	}
 	testkit.Must(t, db.Compact(context.Background(), stoat.CompactOptions{}))
 	check()
-	report, err := db.Check(context.Background(), stoat.CheckOptions{})
-	if err != nil || len(report.Problems) > 0 {
-		t.Errorf("check: %v, %v", err, report.Problems)
-	}
+	testkit.MustBeSound(t, db)
 	testkit.Must(t, db.Close())
 	wantValue(t, appending(t, fs), "k", "ab")
 }
@@ -344,10 +341,7 @@ func TestRenew_KeepsAValueInAValueFile(t *testing.T) {
 		}
 		return nil
 	}))
-	report, err := db.Check(context.Background(), stoat.CheckOptions{})
-	if err != nil || len(report.Problems) > 0 {
-		t.Errorf("check: %v, %v", err, report.Problems)
-	}
+	testkit.MustBeSound(t, db)
 	clock.Ms.Add(100)
 	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Renew([]byte("k"), stoat.TTL(time.Hour)) }))
 	testkit.Must(t, db.View(func(tx stoat.Txn) error {

@@ -336,7 +336,7 @@ func TestRangeDeletion_EndsOrBeginsBehindALongestKey(t *testing.T) {
 			}
 			return nil
 		}))
-		if c.Version == versionOf(t, db) {
+		if c.Version == newest(t, db) {
 			break
 		}
 	}
@@ -498,14 +498,14 @@ func TestRangeDeletion_UpToTheSmallestKeyDeletesNothing(t *testing.T) {
 	smallest := []byte{0}
 	for _, ks := range []*stoat.Keyspace{nil, keyspace(t, db, "a")} {
 		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(ks).Set(smallest, []byte("v")) }))
-		before := versionOf(t, db)
+		before := newest(t, db)
 		for _, lo := range [][]byte{nil, {}} {
 			testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(ks).DeleteRange(lo, smallest) }))
 			b := db.NewBatch(stoat.BatchOptions{})
 			testkit.Must(t, b.In(ks).DeleteRange(lo, smallest))
 			testkit.Must(t, b.Commit())
 		}
-		if after := versionOf(t, db); after != before {
+		if after := newest(t, db); after != before {
 			t.Errorf("the deletions of nothing made %d commits", after-before)
 		}
 		testkit.Must(t, db.View(func(tx stoat.Txn) error {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stoatdb/stoat"
@@ -170,44 +169,6 @@ func TestTimestamps_CompactionsDropWhatIsDiscarded(t *testing.T) {
 	testkit.WantError(t, "a scan below the discard point",
 		tx.In(ks).At(34).Iterator(stoat.IterOptions{}).Err(), stoat.ErrTimestampDiscarded)
 	testkit.Must(t, tx.In(ks).At(35).Set([]byte("a"), nil))
-}
-
-func TestTimestamps_DiscardedVersionsGiveTheirSpaceBackWithoutCompact(t *testing.T) {
-	t.Parallel()
-	const (
-		keys     = 2000
-		versions = 20
-	)
-	db := testkit.OpenMem(t)
-	ks := timed(t, db)
-	for at := range versions {
-		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
-			for i := range keys {
-				if err := tx.In(ks).At(uint64(1+at)).Set(fmt.Appendf(nil, "key-%06d", i), make([]byte, 100)); err != nil {
-					return err
-				}
-			}
-			return nil
-		}))
-	}
-	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-	before := db.Stats().TableContent
-	testkit.Must(t, ks.DiscardBelow(versions/4))
-	time.Sleep(50 * time.Millisecond)
-	testkit.Must(t, ks.DiscardBelow(versions))
-	testkit.Eventually(t, "one version of each key is left", func() bool {
-		return db.Stats().TableContent < before/(versions/2)
-	})
-	testkit.Must(t, db.View(func(tx stoat.Txn) error {
-		n := 0
-		for range tx.In(ks).At(versions).All() {
-			n++
-		}
-		if n != keys {
-			t.Errorf("%d keys are left, want %d", n, keys)
-		}
-		return nil
-	}))
 }
 
 // The deletion is in the last level, and an older version comes later into a memtable.
@@ -638,79 +599,4 @@ func TestIngest_ATimestampNeedsAKeyspaceWithTimestamps(t *testing.T) {
 	if _, err := db.IngestEntries(t.Context(), timedEntries("key", 10), stoat.IngestOptions{}); !errors.Is(err, stoat.ErrInvalid) {
 		t.Errorf("the default keyspace takes a timestamp: %v", err)
 	}
-}
-
-// setVersions commits value as the version at a timestamp of 5000 keys; nil deletes them.
-func setVersions(t *testing.T, db *stoat.DB, ks *stoat.Keyspace, at uint64, value []byte) {
-	t.Helper()
-	for from := 0; from < 5000; from += 50 {
-		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
-			timed := tx.In(ks).At(at)
-			for i := range 50 {
-				key := fmt.Appendf(nil, "key-%06d", from+i)
-				if value == nil {
-					testkit.Must(t, timed.Delete(key))
-				} else {
-					testkit.Must(t, timed.Set(key, value))
-				}
-			}
-			return nil
-		}, stoat.WithDurability(stoat.Buffered)))
-	}
-}
-
-// Everything is deleted. A commit of another keyspace is in memory when the point rises, so
-// that the first jobs cannot tell whether it has older versions.
-func TestTimestamps_DiscardedDeletionsGoOnceTablesHaveAllCommits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = testkit.LargeMemtable })
-		ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
-		testkit.Must(t, err)
-		setVersions(t, db, ks, 1, make([]byte, 20))
-		setVersions(t, db, ks, 2, nil)
-		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("other"), nil) }))
-		testkit.Must(t, ks.DiscardBelow(3))
-		time.Sleep(time.Hour)
-		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-		if n := db.Stats().TableBytes; n > 10_000 {
-			t.Errorf("tables have %d bytes of deletions", n)
-		}
-		testkit.Must(t, db.Close())
-	})
-}
-
-// A transaction is open during the first Compact. The second one frees what the first had to
-// keep, and the third finds nothing to do.
-func TestTimestamps_DiscardedVersionsGoAfterATransactionHeldThem(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		db := testkit.OpenOn(t, memfs.New(), nil)
-		ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
-		testkit.Must(t, err)
-		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("other"), nil) }))
-		open := testkit.Begin(t, db, stoat.ReadOnly)
-		const versions = 5
-		for at := range versions {
-			setVersions(t, db, ks, uint64(1+at), make([]byte, 20))
-		}
-		testkit.Must(t, ks.DiscardBelow(versions))
-		compact := func() (bytes int64, compactions int64) {
-			before := db.Stats().Compactions
-			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
-			time.Sleep(time.Hour)
-			return db.Stats().TableBytes, db.Stats().Compactions - before
-		}
-		held, _ := compact()
-		open.Discard()
-		time.Sleep(time.Hour)
-		if left, _ := compact(); left > held/(versions-1) {
-			t.Errorf("tables have %d bytes, and %d while the transaction was open", left, held)
-		}
-		if _, n := compact(); n != 0 {
-			t.Errorf("%d more compactions", n)
-		}
-		testkit.Must(t, db.Close())
-	})
 }

@@ -2,10 +2,7 @@ package bits
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/testing/dose"
@@ -113,28 +110,17 @@ func (img *Image) tryEach(t *testing.T, count int, nth func(n int) damage, tally
 // each calls try for the numbers up to count, until one fails.
 func (img *Image) each(t *testing.T, count int, try func(n int) (name string, err error)) {
 	t.Helper()
-	var next atomic.Int64
-	var failed testkit.FirstError
-	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for failed.Get() == nil {
-				n := int(next.Add(1)) - 1
-				if n >= count {
-					return
-				}
-				name := ""
-				if err := testkit.CatchPanic(func() (err error) {
-					name, err = try(n)
-					return err
-				}); err != nil {
-					failed.Set(fmt.Errorf("image %q, %s: %w", img.name, name, err))
-				}
-			}
-		})
-	}
-	workers.Wait()
-	if err := failed.Get(); err != nil {
+	err := testkit.InParallel(count, func(n int) error {
+		name := ""
+		if err := testkit.CatchPanic(func() (err error) {
+			name, err = try(n)
+			return err
+		}); err != nil {
+			return fmt.Errorf("image %q, %s: %w", img.name, name, err)
+		}
+		return nil
+	})
+	if err != nil {
 		t.Error(err)
 	}
 }

@@ -184,9 +184,9 @@ func (img *Image) trySalvage(d *damage, a *anatomy, tally *outcomes) error {
 	return nil
 }
 
-// SalvageImages are the images to salvage: all, and an encrypted one whose entries are
+// salvageImages are the images to salvage: all, and an encrypted one whose entries are
 // judged one by one.
-func SalvageImages(t *testing.T) []*Image {
+func salvageImages(t *testing.T) []*Image {
 	t.Helper()
 	return append(Images(t), newImage(t, "encrypted, one keyspace", func(r *modeltest.Run) {
 		r.Opts.MemtableSize, r.Opts.Keys = testkit.SmallMemtable, testkit.Keys

@@ -10,7 +10,7 @@ import (
 
 func TestSalvage_CopiesAnIntactDatabase(t *testing.T) {
 	t.Parallel()
-	for _, img := range SalvageImages(t) {
+	for _, img := range salvageImages(t) {
 		for _, ignore := range []bool{false, true} {
 			t.Run(img.name, func(t *testing.T) {
 				disk := img.disk.Clone()
@@ -33,7 +33,7 @@ func TestSalvage(t *testing.T) {
 	flips := dose.Size(t, dose.Flips, testkit.Raced(20, 6), testkit.Raced(40, 20))
 	dose.Reproduce(t, "salvage")
 	var tally outcomes
-	for _, img := range SalvageImages(t) {
+	for _, img := range salvageImages(t) {
 		t.Run(img.name, func(t *testing.T) {
 			a, damages := img.dissect(t), img.salvageDamages(flips, seed)
 			img.each(t, len(damages), func(n int) (string, error) { return damages[n].name, img.trySalvage(&damages[n], a, &tally) })

@@ -12,7 +12,7 @@ import (
 // file.
 func TestSalvage_CorrectsOneBitOfKeysAndFooters(t *testing.T) {
 	t.Parallel()
-	for _, img := range SalvageImages(t) {
+	for _, img := range salvageImages(t) {
 		if img.keys == nil {
 			continue
 		}

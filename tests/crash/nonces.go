@@ -107,8 +107,7 @@ func busyLife(seed uint64, commits int) error {
 				return errors.Join(err, db.Close())
 			}
 		}
-		kinds := memfs.CrashKinds()
-		left := fs.Crash(kinds[rng.IntN(len(kinds))], rng)
+		left := testkit.RandomCut(rng)(fs)
 		if err := db.Close(); err != nil {
 			return err
 		}

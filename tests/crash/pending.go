@@ -146,9 +146,8 @@ func (p *pendingRun) run() error {
 	}
 
 	// A power cut takes any part of what is not durable.
-	kinds := memfs.CrashKinds()
 	for range 10 {
-		if err := recoveredTo(p.disk.Crash(kinds[p.rng.IntN(len(kinds))], p.rng), acked, whole); err != nil {
+		if err := recoveredTo(testkit.RandomCut(p.rng)(p.disk), acked, whole); err != nil {
 			return fmt.Errorf("full segments that are not durable, then a power cut: %w", err)
 		}
 	}

@@ -38,10 +38,7 @@ type crashRun struct {
 
 	sample struct {
 		sync.Mutex
-		rng    *rand.Rand
-		limit  int // how many states to take
-		seen   int // how many boundaries there were
-		states []State
+		testkit.Sample[State]
 	}
 }
 
@@ -66,7 +63,7 @@ func newCrashRun(seed uint64, memtable int64, limit int) *crashRun {
 	r := &crashRun{seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), clock: testkit.NewClock(), work: new(testkit.WorkTally)}
 	r.opts = testkit.Merging(stoat.Options{Clock: r.clock, Events: r.work.Note, MemtableSize: memtable, NumVersions: 1 + int(seed%3),
 		Compression: testkit.Compressions[seed/3%3], DataKeyAge: time.Second})
-	r.sample.rng, r.sample.limit = rand.New(rand.NewPCG(seed, 2)), limit
+	r.sample.Rand, r.sample.Max = rand.New(rand.NewPCG(seed, 2)), limit
 	m := model.NewMap()
 	m.Versions = r.opts.NumVersions
 	r.newEra(m)
@@ -90,20 +87,15 @@ func (r *crashRun) boundary(op string) {
 	s := &r.sample
 	s.Lock()
 	defer s.Unlock()
-	at := s.seen
-	s.seen++
-	slot := len(s.states)
-	if slot >= s.limit {
-		if slot = s.rng.IntN(s.seen); slot >= s.limit {
-			return
-		}
-	} else {
-		s.states = append(s.states, State{})
+	at := s.Seen
+	slot := s.Slot()
+	if slot == nil {
+		return
 	}
 	// First what was promised, then the disk: the other way round a commit
 	// that is acknowledged in between would be missed.
 	known, durable := r.known.Load(), r.durable.Load()
-	s.states[slot] = State{
+	*slot = State{
 		disk: r.fs.Clone(), era: r.era, known: known, durable: durable, boundary: at, op: op,
 	}
 }
@@ -181,10 +173,7 @@ func (r *crashRun) open(floor uint64) (version uint64, err error) {
 	if r.db, err = stoat.Open(testkit.Dir, &r.opts); err != nil {
 		return 0, err
 	}
-	err = r.db.View(func(tx stoat.Txn) error {
-		version = tx.ReadVersion()
-		return nil
-	})
+	version, err = testkit.VersionOf(r.db)
 	if err == nil && version < floor {
 		err = fmt.Errorf("opened at commit %d, want at least %d", version, floor)
 	}
@@ -254,7 +243,7 @@ func (r *crashRun) states() ([]State, error) {
 		err = errors.New("the versions of the commits have a hole")
 	}
 	r.fs.SetHook(nil)
-	return r.sample.states, err
+	return r.sample.Kept, err
 }
 
 // String says how to find the state again.

@@ -21,10 +21,9 @@ import (
 // A spacesLife runs operations on keyspaces, all of them durable, and takes copies of
 // the disk. A copy must show the state before or after the operation under way.
 type spacesLife struct {
-	fs  *memfs.FS
-	o   stoat.Options
-	db  *stoat.DB
-	rng *rand.Rand
+	fs *memfs.FS
+	o  stoat.Options
+	db *stoat.DB
 
 	// Of an encrypted database. The master key with number turning protects it once the
 	// rotation under way ends, and until then the one with number master.
@@ -33,9 +32,8 @@ type spacesLife struct {
 	master, turning atomic.Int64
 
 	mu     sync.Mutex
-	seen   int
 	past   []modeltest.SpacesState // after each operation
-	copies []spacesCopy
+	sample testkit.Sample[spacesCopy]
 }
 
 type spacesCopy struct {
@@ -52,17 +50,14 @@ const spacesCopiesMax = 40
 func (l *spacesLife) boundary(op vfs.Op) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.seen++
-	slot := len(l.copies)
-	if slot < spacesCopiesMax {
-		l.copies = append(l.copies, spacesCopy{})
-	} else if slot = l.rng.IntN(l.seen); slot >= spacesCopiesMax {
+	slot := l.sample.Slot()
+	if slot == nil {
 		return
 	}
 	c := spacesCopy{done: len(l.past), op: op.String(), master: int(l.master.Load())}
 	c.disk = l.fs.Clone()
 	c.turning = int(l.turning.Load())
-	l.copies[slot] = c
+	*slot = c
 }
 
 // turn makes another master key protect the database, or lets the newest data key get old.
@@ -114,8 +109,7 @@ func (l *spacesLife) step(rng *rand.Rand) error {
 
 // check crashes a copy and demands one of the two states. Later operations must work.
 func (l *spacesLife) check(c spacesCopy, rng *rand.Rand) error {
-	kinds := memfs.CrashKinds()
-	disk := c.disk.Crash(kinds[rng.IntN(len(kinds))], rng)
+	disk := testkit.RandomCut(rng)(c.disk)
 	if l.o.Keys != nil {
 		err := testkit.NoSentinel(disk, testkit.Dir)
 		if err == nil {
@@ -170,7 +164,8 @@ func TestCrash_KeyspacesAreWholeOrAbsent(t *testing.T) {
 	turned := int64(0)
 	for life := range uint64((states + spacesCopiesMax - 1) / spacesCopiesMax) {
 		rng := rand.New(rand.NewPCG(seed+life, 0x5bace))
-		l := &spacesLife{fs: memfs.New(), rng: rand.New(rand.NewPCG(seed+life, 3))}
+		l := &spacesLife{fs: memfs.New()}
+		l.sample.Rand, l.sample.Max = rand.New(rand.NewPCG(seed+life, 3)), spacesCopiesMax
 		l.fs.SetHook(l.boundary)
 		l.clock = testkit.NewClock()
 		l.o = stoat.Options{FS: l.fs, MemtableSize: testkit.SmallMemtable, Filters: []stoat.Filter{modeltest.SignFilter{}},
@@ -191,7 +186,7 @@ func TestCrash_KeyspacesAreWholeOrAbsent(t *testing.T) {
 		turned += l.master.Load()
 		testkit.Must(t, l.db.Close())
 		l.fs.SetHook(nil)
-		for _, c := range l.copies {
+		for _, c := range l.sample.Kept {
 			if err := l.check(c, rng); err != nil {
 				t.Fatalf("seed %d, after %d operations, before %s: %v", seed+life, c.done, c.op, err)
 			}

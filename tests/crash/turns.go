@@ -156,16 +156,11 @@ func failedTurns(seed uint64) error {
 // after a while: the updates that only read may all wait for the sync that asks.
 func sawAhead(db *stoat.DB, saw *atomic.Uint64) bool {
 	for range 2000 {
-		if saw.Load() > visibleVersion(db) {
+		version := saw.Load() // before the visible version, which may rise meanwhile
+		if visible, _ := testkit.VersionOf(db); version > visible {
 			return true
 		}
 		runtime.Gosched()
 	}
 	return false
-}
-
-// visibleVersion returns the version that a View sees.
-func visibleVersion(db *stoat.DB) (version uint64) {
-	_ = db.View(func(tx stoat.Txn) error { version = tx.ReadVersion(); return nil })
-	return version
 }

@@ -3,9 +3,7 @@ package faults
 import (
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -32,31 +30,18 @@ func TestFaults(t *testing.T) {
 		most = len(calls) // each fails once
 	}
 	cases = cases[:min(most, all)]
-	var next, met, fired atomic.Int64
-	var failed testkit.FirstError
-	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for failed.Get() == nil {
-				n := int(next.Add(1)) - 1
-				if n >= len(cases) {
-					return
-				}
-				c := cases[n]
-				if err := testkit.CatchPanic(func() error { return c.run(seed) }); err != nil {
-					failed.Set(fmt.Errorf("%v: %w", c, err))
-				}
-				fired.Add(c.fired)
-				if c.fired > 0 {
-					met.Add(1)
-				}
-			}
-		})
-	}
-	workers.Wait()
-	if err := failed.Get(); err != nil {
-		t.Fatal(err)
-	}
+	var met, fired atomic.Int64
+	testkit.Must(t, testkit.InParallel(len(cases), func(n int) error {
+		c := cases[n]
+		if err := testkit.CatchPanic(func() error { return c.run(seed) }); err != nil {
+			return fmt.Errorf("%v: %w", c, err)
+		}
+		fired.Add(c.fired)
+		if c.fired > 0 {
+			met.Add(1)
+		}
+		return nil
+	}))
 	t.Logf("%d of %d cases of %d calls; in %d of them, %d calls failed", len(cases), all, len(calls), met.Load(), fired.Load())
 	// Background jobs make some lives shorter than the life that counted the calls.
 	if 4*met.Load() < 3*int64(len(cases)) {

@@ -15,17 +15,15 @@ import (
 const (
 	// stepsMax: a life whose disk crashes has at most so many steps.
 	stepsMax = 240
-	// CopiesMax: one life gives at most so many copies of the disk.
-	CopiesMax = 200
+	// copiesMax: one life gives at most so many copies of the disk.
+	copiesMax = 200
 )
 
 // A crashing life takes copies of its disk at boundaries of calls of the file system.
 type crashing struct {
 	*life
 	mu     sync.Mutex
-	rng    *rand.Rand
-	seen   int
-	copies []crashCopy
+	sample testkit.Sample[crashCopy]
 }
 
 // A crashCopy is the disk before a call of the file system.
@@ -43,14 +41,15 @@ type crashCopy struct {
 func RunCrashes(seed uint64, states int) (Work, error) {
 	l := newLife(seed)
 	l.steady = true
-	c := &crashing{life: l, rng: rand.New(rand.NewPCG(seed, 38)), copies: make([]crashCopy, 0, states)}
+	rng := rand.New(rand.NewPCG(seed, 38))
+	c := &crashing{life: l, sample: testkit.Sample[crashCopy]{Max: states, Rand: rng}}
 	l.disk.SetHook(c.boundary)
-	if err := l.play(stepsMax/8 + c.rng.IntN(stepsMax*7/8)); err != nil {
+	if err := l.play(stepsMax/8 + rng.IntN(stepsMax*7/8)); err != nil {
 		return l.work, fmt.Errorf("the life itself: %w", err)
 	}
 	l.disk.SetHook(nil)
 	for i := range states { // a short life has fewer boundaries
-		s := &c.copies[i%len(c.copies)]
+		s := &c.sample.Kept[i%len(c.sample.Kept)]
 		rng := rand.New(rand.NewPCG(seed<<16+uint64(i), 39))
 		if err := testkit.CatchPanic(func() error { return c.check(s, rng) }); err != nil {
 			return l.work, fmt.Errorf("state %d, with %d commits delivered, %d durable and %d known, before %s: %w",
@@ -65,18 +64,15 @@ func RunCrashes(seed uint64, states int) (Work, error) {
 func (c *crashing) boundary(op vfs.Op) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.seen++
-	slot := len(c.copies)
-	if slot < cap(c.copies) {
-		c.copies = append(c.copies, crashCopy{})
-	} else if slot = c.rng.IntN(c.seen); slot >= len(c.copies) {
+	slot := c.sample.Slot()
+	if slot == nil {
 		return
 	}
 	// What is promised before the copy must be on it. What begins later may be on it.
 	s := crashCopy{op: op.String(), known: c.known.Load(), durable: c.durable.Load(), delivered: c.delivered.Load()}
 	s.disk = c.disk.Clone()
 	s.begun = c.begun.Load()
-	c.copies[slot] = s
+	*slot = s
 }
 
 // check crashes a copy and reads the feeds of what is left.
@@ -95,7 +91,7 @@ func (c *crashing) check(s *crashCopy, rng *rand.Rand) (err error) {
 		c.work.Add(l.work)
 		err = errors.Join(err, l.closeFollower(), l.db.Close())
 	}()
-	last, err := l.newest()
+	last, err := testkit.VersionOf(l.db)
 	if err != nil {
 		return err
 	}

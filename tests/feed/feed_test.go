@@ -25,9 +25,9 @@ func TestFeedCrashes(t *testing.T) {
 	t.Parallel()
 	seed, states := dose.Seed(t), dose.Size(t, dose.States, testkit.Raced(200, 60), 1000)
 	dose.Reproduce(t, "crash-feeds")
-	lives := (states + CopiesMax - 1) / CopiesMax
+	lives := (states + copiesMax - 1) / copiesMax
 	var all Work
-	testkit.Lives(t, seed, lives, func(seed uint64) (Work, error) { return RunCrashes(seed, min(states, CopiesMax)) }, all.Add)
+	testkit.Lives(t, seed, lives, func(seed uint64) (Work, error) { return RunCrashes(seed, min(states, copiesMax)) }, all.Add)
 	t.Logf("%+v", all)
 	if all.States < states || all.Cuts == 0 {
 		t.Errorf("the lives came to too little: %+v", all)

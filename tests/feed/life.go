@@ -106,7 +106,7 @@ func (l *life) consumed() (db *stoat.DB, err error) {
 	}
 	if l.follower == nil {
 		l.follower, err = stoat.OpenFollower(testkit.Dir, &stoat.Options{FS: l.disk, MemtableSize: testkit.SmallMemtable,
-			MergeFunctions: []stoat.MergeFunction{joined{}}, Keys: testkit.KeysIf(l.encrypted),
+			MergeFunctions: []stoat.MergeFunction{tail}, Keys: testkit.KeysIf(l.encrypted),
 			FollowEvery: []time.Duration{-1, time.Millisecond}[l.rng.IntN(2)]})
 	}
 	return l.follower, err
@@ -132,7 +132,7 @@ func (l *life) close() error {
 
 func (l *life) open() (err error) {
 	o := &stoat.Options{FS: l.disk, MemtableSize: testkit.SmallMemtable, ChangeRetention: 64 << 20,
-		MergeFunction: "joined", MergeFunctions: []stoat.MergeFunction{joined{}}, Keys: testkit.KeysIf(l.encrypted)}
+		MergeFunction: tail.Name(), MergeFunctions: []stoat.MergeFunction{tail}, Keys: testkit.KeysIf(l.encrypted)}
 	if l.bounded {
 		o.ChangeRetention = []int64{-1, 100_000, 300_000}[l.rng.IntN(3)]
 	}
@@ -169,7 +169,7 @@ func (l *life) drop() error {
 	l.ledger.last++
 	l.ledger.changes[l.ledger.last] = []feed.Change{{Kind: feed.DropKeyspace, Keyspace: otherName, KeyspaceID: l.otherID}}
 	l.durable.Store(l.ledger.last)
-	if last, err := l.newest(); err != nil || last != l.ledger.last {
+	if last, err := testkit.VersionOf(l.db); err != nil || last != l.ledger.last {
 		return fmt.Errorf("the drop of a keyspace made version %d, want %d: %w", last, l.ledger.last, err)
 	}
 	return l.define()
@@ -279,7 +279,7 @@ func (l *life) cut() error {
 	if err := l.open(); err != nil {
 		return err
 	}
-	last, err := l.newest()
+	last, err := testkit.VersionOf(l.db)
 	if err != nil {
 		return err
 	}
@@ -299,12 +299,6 @@ func (l *life) sync() error {
 		l.durable.Store(l.ledger.last)
 	}
 	return err
-}
-
-// newest returns the newest version of the database.
-func (l *life) newest() (version uint64, err error) {
-	err = l.db.View(func(tx stoat.Txn) error { version = tx.ReadVersion(); return nil })
-	return version, err
 }
 
 // follow brings the replica up to the newest version, or, if early is set, to one before.

@@ -18,7 +18,7 @@ import (
 func RunBeside(seed uint64, commits int) (err error) {
 	const writers = 3
 	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: memfs.New(), MemtableSize: testkit.SmallMemtable, ChangeRetention: 64 << 20,
-		MergeFunction: "joined", MergeFunctions: []stoat.MergeFunction{joined{}}})
+		MergeFunction: tail.Name(), MergeFunctions: []stoat.MergeFunction{tail}})
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,11 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/feed"
+	"github.com/stoatdb/stoat/internal/testing/model"
 )
+
+// tail is the merge function of the databases.
+var tail = model.Tail{Keep: 50}
 
 // A replica is a copy of the database that is made of the changes.
 type replica struct {
@@ -24,7 +28,7 @@ func (r *replica) apply(c *feed.Change) {
 	case feed.Delete:
 		delete(r.values, key)
 	case feed.Merge:
-		r.values[key] = string(merged(r.values[key], string(c.Value)))
+		r.values[key] = tail.Join(r.values[key], string(c.Value))
 	case feed.DropKeyspace:
 		maps.DeleteFunc(r.values, func(k, _ string) bool { return strings.HasPrefix(k, otherName+"/") })
 	case feed.DeleteRange:
@@ -71,23 +75,4 @@ func (r *replica) compare(db *stoat.DB, other *stoat.Keyspace) error {
 		}
 		return nil
 	})
-}
-
-// joined is the merge function of the databases: it keeps the end of all operands.
-type joined struct{}
-
-func merged(value, operand string) []byte {
-	value += operand
-	return []byte(value[max(0, len(value)-50):])
-}
-
-// Name returns the name of the function.
-func (joined) Name() string { return "joined" }
-
-// Merge merges operands into a value.
-func (joined) Merge(dst, _, existing []byte, operands [][]byte) ([]byte, error) {
-	for _, o := range operands {
-		existing = merged(string(existing), string(o))
-	}
-	return append(dst, existing...), nil
 }

@@ -32,7 +32,7 @@ type loggedLife struct {
 func newLoggedLife(rng *rand.Rand) (*loggedLife, error) {
 	l := &loggedLife{disk: memfs.New()}
 	l.writer = &writer{history: newHistory(), rng: rng, dir: testkit.Dir, memtable: loggedMemtable}
-	l.options = stoat.Options{MergeFunction: "joined", MergeFunctions: []stoat.MergeFunction{joined{}}, Keys: testkit.KeysIf(rng.IntN(4) == 0)}
+	l.options = stoat.Options{MergeFunction: tail.Name(), MergeFunctions: []stoat.MergeFunction{tail}, Keys: testkit.KeysIf(rng.IntN(4) == 0)}
 	for range 2 {
 		l.fs = l.disk
 		if err := l.open(); err != nil {

@@ -1,7 +1,6 @@
 package follow
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -10,7 +9,11 @@ import (
 	"sync"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/model"
 )
+
+// tail is the merge function of the databases.
+var tail = model.Tail{Keep: 50}
 
 // A state is what a database holds at a version: values by the name of the keyspace, a
 // slash and the key. It is immutable.
@@ -175,7 +178,7 @@ func (s state) apply(writes []write) {
 		case remove:
 			delete(s, key)
 		case merge:
-			s[key] = merged(s[key], w.value)
+			s[key] = tail.Join(s[key], w.value)
 		case removeRange:
 			s.removeRange(key, w.space+"/"+w.end)
 		}
@@ -210,24 +213,4 @@ func put(tx stoat.Txn, spaces map[string]*stoat.Keyspace, writes []write) error 
 		}
 	}
 	return nil
-}
-
-// joined is the merge function: it keeps the end of all operands.
-type joined struct{}
-
-func merged(value, operand string) string {
-	value += operand
-	return value[max(0, len(value)-50):]
-}
-
-// Name returns the name of the function.
-func (joined) Name() string { return "joined" }
-
-// Merge merges operands into a value.
-func (joined) Merge(dst, _, existing []byte, operands [][]byte) ([]byte, error) {
-	value := string(existing)
-	for _, o := range operands {
-		value = merged(value, string(o))
-	}
-	return append(dst, bytes.Clone([]byte(value))...), nil
 }

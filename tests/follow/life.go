@@ -50,7 +50,7 @@ type writer struct {
 // newWriter opens a new database. Its followers open it with the options.
 func newWriter(rng *rand.Rand, fs vfs.FS, dir string) (*writer, error) {
 	w := &writer{history: newHistory(), rng: rng, fs: fs, dir: dir, memtable: testkit.SmallMemtable}
-	w.options = stoat.Options{MergeFunction: "joined", MergeFunctions: []stoat.MergeFunction{joined{}},
+	w.options = stoat.Options{MergeFunction: tail.Name(), MergeFunctions: []stoat.MergeFunction{tail},
 		Keys: testkit.KeysIf(rng.IntN(4) == 0)}
 	return w, w.open()
 }
@@ -83,18 +83,12 @@ func (w *writer) define(name string) (err error) {
 	return err
 }
 
-// version returns the version of the database.
-func (w *writer) version() (v uint64, err error) {
-	err = w.db.View(func(tx stoat.Txn) error { v = tx.ReadVersion(); return nil })
-	return v, err
-}
-
 // settled ends an operation that has made the proposed version.
 func (w *writer) settled(err error) error {
 	if err != nil {
 		return err
 	}
-	v, err := w.version()
+	v, err := testkit.VersionOf(w.db)
 	if err == nil {
 		err = w.settle(v)
 	}
@@ -333,7 +327,7 @@ func (l *life) cut(left func(disk *memfs.FS) *memfs.FS) error {
 	if err := l.open(); err != nil {
 		return err
 	}
-	last, err := l.version()
+	last, err := testkit.VersionOf(l.db)
 	if err != nil {
 		return err
 	}

@@ -96,16 +96,16 @@ type process struct {
 func startProcess(t testing.TB, dir string) *process {
 	t.Helper()
 	exe, err := os.Executable()
-	must(t, err)
+	testkit.Must(t, err)
 	p := &process{cmd: exec.Command(exe)}
 	p.cmd.Env = append(os.Environ(), env+"="+dir)
 	p.cmd.Stderr = os.Stderr
 	p.in, err = p.cmd.StdinPipe()
-	must(t, err)
+	testkit.Must(t, err)
 	out, err := p.cmd.StdoutPipe()
-	must(t, err)
+	testkit.Must(t, err)
 	p.out = bufio.NewScanner(out)
-	must(t, p.cmd.Start())
+	testkit.Must(t, p.cmd.Start())
 	if line := p.line(); line != "ready" {
 		t.Fatalf("the follower says %q", line)
 	}
@@ -122,14 +122,14 @@ func (p *process) line() string {
 // end ends the process, and returns what it saw.
 func (p *process) end(t testing.TB) (all []sighting) {
 	t.Helper()
-	must(t, p.in.Close())
+	testkit.Must(t, p.in.Close())
 	for p.out.Scan() {
 		var x sighting
 		_, err := fmt.Sscan(p.out.Text(), &x.at, &x.version)
-		must(t, err)
+		testkit.Must(t, err)
 		all = append(all, x)
 	}
-	must(t, p.cmd.Wait())
+	testkit.Must(t, p.cmd.Wait())
 	return all
 }
 
@@ -204,7 +204,7 @@ func BenchmarkFollowers(b *testing.B) {
 func measureFollowers(b *testing.B, followers int) (p99 time.Duration, lags []time.Duration) {
 	dir := b.TempDir()
 	db, err := stoat.Open(dir, nil)
-	must(b, err)
+	testkit.Must(b, err)
 	processes := make([]*process, followers)
 	for i := range processes {
 		processes[i] = startProcess(b, dir)
@@ -214,7 +214,7 @@ func measureFollowers(b *testing.B, followers int) (p99 time.Duration, lags []ti
 	for _, p := range processes {
 		lags = append(lags, lagsOf(ends, p.end(b))...)
 	}
-	must(b, db.Close())
+	testkit.Must(b, db.Close())
 	return p99, lags
 }
 
@@ -249,8 +249,8 @@ func commitPaced(t testing.TB, db *stoat.DB, d time.Duration) (p99 time.Duration
 			time.Sleep(time.Until(started.Add(time.Duration(i/each) * time.Millisecond)))
 		}
 		tx, err := db.Begin(stoat.ReadWrite)
-		must(t, err)
-		must(t, tx.Set(testkit.Key(rng.IntN(1_000_000)), value))
+		testkit.Must(t, err)
+		testkit.Must(t, tx.Set(testkit.Key(rng.IntN(1_000_000)), value))
 		begun := time.Now()
 		tx.CommitAsync(func(version uint64, err error) {
 			now := time.Now()
@@ -261,16 +261,9 @@ func commitPaced(t testing.TB, db *stoat.DB, d time.Duration) (p99 time.Duration
 	ends = make(map[uint64]int64, n)
 	for i := range n {
 		o := <-outcomes
-		must(t, o.err)
+		testkit.Must(t, o.err)
 		took[i], ends[o.version] = o.took, o.end
 	}
 	slices.Sort(took)
 	return took[n*99/100], ends
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

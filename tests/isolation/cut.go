@@ -27,7 +27,7 @@ type played struct {
 // check compares what a power cut has left with the histories. The newest commit before the cut
 // was last. No commit is missing that was acknowledged as durable, or that an earlier cut has left.
 func (p *past) check(db *stoat.DB, last uint64) error {
-	version, err := versionOf(db)
+	version, err := testkit.VersionOf(db)
 	if err != nil {
 		return err
 	}
@@ -72,15 +72,6 @@ func (o *played) compare(db *stoat.DB, version uint64) (err error) {
 		err = fmt.Errorf("version %d has %v, want %v", version, got, want)
 	}
 	return err
-}
-
-// versionOf returns the version of the newest commit.
-func versionOf(db *stoat.DB) (version uint64, err error) {
-	err = db.View(func(tx stoat.Txn) error {
-		version = tx.ReadVersion()
-		return nil
-	})
-	return version, err
 }
 
 // cutAndOpen cuts the power and opens the database again.

@@ -1,9 +1,6 @@
 package isolation
 
 import (
-	"runtime"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/testing/dose"
@@ -19,25 +16,12 @@ func TestIsolation(t *testing.T) {
 	seed := dose.Seed(t)
 	histories := dose.Size(t, dose.Histories, 20, 120)
 	dose.Reproduce(t, "isolation")
-	var next atomic.Int64
 	var met tally
-	var failed testkit.FirstError
-	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for failed.Get() == nil {
-				n := int(next.Add(historiesPerDisk)) - historiesPerDisk
-				if n >= histories {
-					return
-				}
-				failed.Set(historiesOf(seed+uint64(n), min(historiesPerDisk, histories-n), &met))
-			}
-		})
-	}
-	workers.Wait()
-	if err := failed.Get(); err != nil {
-		t.Fatal(err)
-	}
+	disks := (histories + historiesPerDisk - 1) / historiesPerDisk
+	testkit.Must(t, testkit.InParallel(disks, func(disk int) error {
+		n := disk * historiesPerDisk
+		return historiesOf(seed+uint64(n), min(historiesPerDisk, histories-n), &met)
+	}))
 	t.Logf("%d conflicts, %d with merges, %d at timestamps; beside them %d flushes, %d compactions, %d collections",
 		met.conflicts.Load(), met.merges.Load(), met.times.Load(), met.flushes.Load(), met.compactions.Load(), met.collections.Load())
 	if met.conflicts.Load() == 0 {

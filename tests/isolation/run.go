@@ -81,7 +81,7 @@ func historiesOf(seed uint64, n int, met *tally) error {
 			continue
 		}
 		met.add(db.Stats())
-		last, err := versionOf(db)
+		last, err := testkit.VersionOf(db)
 		if err != nil {
 			return errors.Join(err, db.Close())
 		}

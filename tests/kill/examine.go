@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/stoatdb/stoat"
@@ -156,21 +154,7 @@ func wallClockMs() uint64 { return uint64(time.Now().UnixMilli()) }
 // EachChain divides lives into chains and runs them, one for each processor
 // at a time.
 func EachChain(lives, perChain int, run func(chain, lives int) error) error {
-	var next atomic.Int64
-	var failed testkit.FirstError
-	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for failed.Get() == nil {
-				chain := int(next.Add(1)) - 1
-				left := lives - chain*perChain
-				if left <= 0 {
-					return
-				}
-				failed.Set(testkit.CatchPanic(func() error { return run(chain, min(left, perChain)) }))
-			}
-		})
-	}
-	workers.Wait()
-	return failed.Get()
+	return testkit.InParallel((lives+perChain-1)/perChain, func(chain int) error {
+		return run(chain, min(perChain, lives-chain*perChain))
+	})
 }

@@ -93,7 +93,7 @@ func TestKill(t *testing.T) {
 // A killTally counts what kills have met.
 type killTally struct {
 	kills, encrypted, early, late, commits, found, drops atomic.Int64
-	WitnessTally
+	witnessTally
 }
 
 // killChain takes one database through lives that end with a kill. When
@@ -108,7 +108,7 @@ func killChain(seed uint64, lives int, tally *killTally) error {
 		return err
 	}
 	dir := filepath.Join(parent, "db")
-	s, witness := NewState(), NewWitness(&tally.WitnessTally)
+	s, witness := NewState(), newWitness(&tally.witnessTally)
 	for life := range uint64(lives) {
 		rng := rand.New(rand.NewPCG(seed, 1<<32+life))
 		l := NewLedger(seed, life, s)

@@ -200,6 +200,6 @@ func LookOver(db *stoat.DB, rng *rand.Rand) error {
 		if err != nil {
 			return errors.Join(it.Err(), err)
 		}
-		return errors.Join(it.Err(), CheckMirror(db, tx), checkStamped(tx.In(ks.stamped)))
+		return errors.Join(it.Err(), checkMirror(db, tx), checkStamped(tx.In(ks.stamped)))
 	})
 }

@@ -95,7 +95,7 @@ func (s *State) Compare(db *stoat.DB, tx stoat.Txn) (errs []error) {
 		return []error{fmt.Errorf("the discard point is %d, want %d", got, s.below)}
 	}
 	now := wallClockMs()
-	errs = append(errs, CheckMirror(db, tx), compareLasting(tx, s.home, now))
+	errs = append(errs, checkMirror(db, tx), compareLasting(tx, s.home, now))
 	if err := compareLasting(tx.In(ks.apart), s.apart, now); err != nil {
 		errs = append(errs, fmt.Errorf("keyspace apart: %w", err))
 	}

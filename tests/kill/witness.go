@@ -16,24 +16,24 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
-// A Witness follows a database while processes write it and are killed. It never sees part
+// A witness follows a database while processes write it and are killed. It never sees part
 // of a commit. It never sees the database go back, because a kill takes nothing.
-type Witness struct {
+type witness struct {
 	version uint64 // the newest one that it has seen
 	fed     uint64 // the newest one that its feed has delivered
-	tally   *WitnessTally
+	tally   *witnessTally
 }
 
-// A WitnessTally counts what witnesses have done.
-type WitnessTally struct {
+// A witnessTally counts what witnesses have done.
+type witnessTally struct {
 	Looks, Changes, Gone, Backups atomic.Int64
 }
 
-// NewWitness returns a witness of a new database.
-func NewWitness(tally *WitnessTally) *Witness { return &Witness{tally: tally} }
+// newWitness returns a witness of a new database.
+func newWitness(tally *witnessTally) *witness { return &witness{tally: tally} }
 
 // Watch opens followers and looks through them until ended is closed, and then once more.
-func (w *Witness) Watch(dir string, opts stoat.Options, rng *rand.Rand, ended <-chan struct{}) error {
+func (w *witness) Watch(dir string, opts stoat.Options, rng *rand.Rand, ended <-chan struct{}) error {
 	for {
 		last := false
 		select {
@@ -51,7 +51,7 @@ func (w *Witness) Watch(dir string, opts stoat.Options, rng *rand.Rand, ended <-
 }
 
 // open looks through a new follower, if there is a database.
-func (w *Witness) open(dir string, opts stoat.Options, rng *rand.Rand) (err error) {
+func (w *witness) open(dir string, opts stoat.Options, rng *rand.Rand) (err error) {
 	opts.FollowEvery = []time.Duration{-1, time.Millisecond}[rng.IntN(2)]
 	f, err := stoat.OpenFollower(dir, &opts)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -73,7 +73,7 @@ func (w *Witness) open(dir string, opts stoat.Options, rng *rand.Rand) (err erro
 }
 
 // look looks at everything, and reads the feed up to there.
-func (w *Witness) look(f *stoat.DB, rng *rand.Rand) error {
+func (w *witness) look(f *stoat.DB, rng *rand.Rand) error {
 	if err := f.Refresh(context.Background()); err != nil {
 		return fmt.Errorf("refresh: %w", err)
 	}
@@ -90,7 +90,7 @@ func (w *Witness) look(f *stoat.DB, rng *rand.Rand) error {
 }
 
 // subscribe reads the feed from where the last one ended.
-func (w *Witness) subscribe(f *stoat.DB) error {
+func (w *witness) subscribe(f *stoat.DB) error {
 	if w.fed >= w.version {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (w *Witness) subscribe(f *stoat.DB) error {
 }
 
 // restore looks at what a backup of the follower has.
-func (w *Witness) restore(f *stoat.DB, opts stoat.Options, rng *rand.Rand) error {
+func (w *witness) restore(f *stoat.DB, opts stoat.Options, rng *rand.Rand) error {
 	var b bytes.Buffer
 	if _, err := f.Backup(context.Background(), &b, stoat.BackupOptions{}); err != nil {
 		return fmt.Errorf("backup: %w", err)

@@ -210,9 +210,9 @@ func existsOwn(db *stoat.DB, writer uint64) (bool, error) {
 	return false, err
 }
 
-// CheckMirror demands that the newest commit that tx sees has written to both
+// checkMirror demands that the newest commit that tx sees has written to both
 // keyspaces.
-func CheckMirror(db *stoat.DB, tx stoat.Txn) error {
+func checkMirror(db *stoat.DB, tx stoat.Txn) error {
 	ks, err := spacesOf(db)
 	if err != nil {
 		return err

@@ -106,7 +106,7 @@ func (r *run) possible(db *stoat.DB, before moment) (spaces []*space, err error)
 	if err != nil {
 		return nil, err
 	}
-	version, err := versionOf(db)
+	version, err := testkit.VersionOf(db)
 	if err != nil {
 		return nil, err
 	}

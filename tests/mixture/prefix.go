@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/model"
 )
 
 // dropPrefix drops the keys with a prefix of a keyspace, all of its keys, or those of all
@@ -33,7 +34,7 @@ func (r *run) dropPrefix() error {
 	apply := func() error {
 		var writes []write
 		for _, s := range some {
-			writes = append(writes, write{space: s, op: delRange, key: prefix, end: prefixEnd(prefix)})
+			writes = append(writes, write{space: s, op: delRange, key: prefix, end: model.PrefixEnd(prefix)})
 		}
 		return r.commit(writes)
 	}
@@ -45,14 +46,4 @@ func (r *run) dropPrefix() error {
 		return r.excuse(err, nil)
 	}
 	return r.committed(err, 0, r.opts.Durability == stoat.Synced, apply)
-}
-
-// prefixEnd returns the first key behind all keys with a prefix, or "" if there is none.
-func prefixEnd(prefix string) string {
-	for i := len(prefix) - 1; i >= 0; i-- {
-		if prefix[i] != 0xff {
-			return prefix[:i] + string([]byte{prefix[i] + 1})
-		}
-	}
-	return ""
 }

@@ -25,7 +25,7 @@ func (r *run) recover(t *trouble) error {
 	if err := r.open(); err != nil {
 		return err
 	}
-	version, err := versionOf(r.db)
+	version, err := testkit.VersionOf(r.db)
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func stored(o stoat.Options) stoat.Options {
 
 // settle makes the model agree with the version that was opened, and compares all of it.
 func (r *run) settle(floor uint64) error {
-	version, err := versionOf(r.db)
+	version, err := testkit.VersionOf(r.db)
 	if err != nil {
 		return err
 	}
@@ -99,10 +99,4 @@ func (r *run) settle(floor uint64) error {
 		return err
 	}
 	return r.verify()
-}
-
-// versionOf returns the version of the last commit that a database shows.
-func versionOf(db *stoat.DB) (version uint64, err error) {
-	err = db.View(func(tx stoat.Txn) error { version = tx.ReadVersion(); return nil })
-	return version, err
 }

@@ -43,8 +43,8 @@ func (SignFilter) decide(value []byte) (stoat.FilterDecision, []byte) {
 	return stoat.FilterKeep, nil
 }
 
-// Screened returns what keys show after SignFilter has seen all of them.
-func Screened(keys map[string]string) map[string]string {
+// screened returns what keys show after SignFilter has seen all of them.
+func screened(keys map[string]string) map[string]string {
 	all := make(map[string]string)
 	for key, value := range keys {
 		switch decision, edited := (SignFilter{}).decide([]byte(value)); decision {

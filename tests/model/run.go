@@ -146,11 +146,7 @@ func (r *Run) Open(floor, ceiling uint64) (uint64, error) {
 	if err := r.checkSettings(); err != nil {
 		return 0, err
 	}
-	var version uint64
-	err = db.View(func(tx stoat.Txn) error {
-		version = tx.ReadVersion()
-		return nil
-	})
+	version, err := testkit.VersionOf(db)
 	if err == nil && (version < floor || version > ceiling) {
 		err = fmt.Errorf("opened at commit %d, want %d to %d", version, floor, ceiling)
 	}

@@ -31,7 +31,7 @@ func (s SpacesState) screened() SpacesState {
 		return s
 	}
 	s = maps.Clone(s)
-	s[signedName] = Screened(keys)
+	s[signedName] = screened(keys)
 	return s
 }
 

@@ -176,8 +176,8 @@ func (l *life) reopen(after *memfs.FS) error {
 	if err := l.open(); err != nil {
 		return err
 	}
-	last := uint64(0)
-	if err := l.db.View(func(tx stoat.Txn) error { last = tx.ReadVersion(); return nil }); err != nil {
+	last, err := testkit.VersionOf(l.db)
+	if err != nil {
 		return err
 	}
 	if last < l.durable || last > l.m.Last() {

@@ -2,12 +2,11 @@ package schedules
 
 import (
 	"fmt"
-	"runtime"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/testing/dose"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 )
 
 // TestSchedules lets writers, deleters, readers, iterators, the flusher, the
@@ -17,37 +16,20 @@ import (
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	seed := dose.Seed(t)
-	n := int64(dose.Size(t, dose.Schedules, 150, 300))
+	n := dose.Size(t, dose.Schedules, 150, 300)
 	dose.Reproduce(t, "schedules")
-	var next atomic.Int64
 	var mu sync.Mutex
 	var did scheduleCounts
-	var failed error
-	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		workers.Go(func() {
-			for {
-				i := next.Add(1) - 1
-				mu.Lock()
-				stop := failed != nil
-				mu.Unlock()
-				if stop || i >= n {
-					return
-				}
-				counts, err := runSchedule(seed + uint64(i))
-				mu.Lock()
-				did.add(counts)
-				if err != nil && failed == nil {
-					failed = fmt.Errorf("%w\n  this schedule alone: make schedules SEED=%d SCHEDULES=1", err, seed+uint64(i))
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	workers.Wait()
-	if failed != nil {
-		t.Fatal(failed)
-	}
+	testkit.Must(t, testkit.InParallel(n, func(i int) error {
+		counts, err := runSchedule(seed + uint64(i))
+		mu.Lock()
+		did.add(counts)
+		mu.Unlock()
+		if err != nil {
+			return fmt.Errorf("%w\n  this schedule alone: make schedules SEED=%d SCHEDULES=1", err, seed+uint64(i))
+		}
+		return nil
+	}))
 	t.Logf("%d schedules: %+v", n, did)
 	if n == 1 {
 		return // a repeated failure need not come to everything

@@ -17,6 +17,7 @@ import (
 	"github.com/stoatdb/stoat/internal/settings"
 	"github.com/stoatdb/stoat/internal/testing/inside"
 	"github.com/stoatdb/stoat/internal/testing/model"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
@@ -322,8 +323,7 @@ func (w *scheduleWorld) crashed(rng *rand.Rand) (*memfs.FS, uint64) {
 	if rng.IntN(4) == 0 {
 		return w.fs.Clone(), w.known
 	}
-	kinds := memfs.CrashKinds()
-	return w.fs.Crash(kinds[rng.IntN(len(kinds))], rng), w.durable
+	return testkit.RandomCut(rng)(w.fs), w.durable
 }
 
 // tryCrash checks what a crash would leave, and goes on as if there had been none.

@@ -193,7 +193,7 @@ func TestClose_AnInterruptedDropperReportsNoError(t *testing.T) {
 	ks, err := db.Keyspace("a", nil)
 	testkit.Must(t, err)
 	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(ks).Set([]byte("k"), nil) }))
-	mustRotateAndFlush(t, db)
+	mustFlush(t, db)
 	testkit.Must(t, db.DropKeyspace("a"))
 	db.Engine.Group.End()
 	if _, err := db.Engine.Spaces.Step(); err == nil {

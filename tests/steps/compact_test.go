@@ -66,7 +66,7 @@ func TestCompaction_WideLevel0KeepsTheNewestOfEachKey(t *testing.T) {
 		smallRuns, cuts := 0, 0
 		for round := range 100 {
 			testkit.Must(t, db.Update(func(tx stoat.Txn) error { return changeSome(tx, rng, round, want) }))
-			mustRotateAndFlush(t, db)
+			mustFlush(t, db)
 			if round%10 > 6 {
 				continue // runs gather
 			}
@@ -99,13 +99,13 @@ func TestCompaction_WideLevel0KeepsTheNewestOfEachKey(t *testing.T) {
 // cutsIn cuts the power at some of the operations that work does on a disk. It returns what
 // is left of the disk each time.
 func cutsIn(disk *memfs.FS, rng *rand.Rand, work func()) (cuts []*memfs.FS) {
-	kinds := memfs.CrashKinds()
+	cut := testkit.RandomCut(rng)
 	var mu sync.Mutex
 	disk.SetHook(func(vfs.Op) {
 		mu.Lock()
 		defer mu.Unlock()
 		if rng.IntN(4) == 0 {
-			cuts = append(cuts, disk.Crash(kinds[rng.IntN(len(kinds))], rng))
+			cuts = append(cuts, cut(disk))
 		}
 	})
 	defer disk.SetHook(nil)

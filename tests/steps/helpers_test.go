@@ -28,15 +28,9 @@ func openStillOn(t *testing.T, fs vfs.FS) *inside.DB {
 
 func openStillWith(t *testing.T, opts *stoat.Options) *inside.DB {
 	t.Helper()
-	db, err := inside.Open("/db", opts, work.Executor{Manual: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	db, err := inside.Open(testkit.Dir, opts, work.Executor{Manual: true})
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, db.Close()) })
 	return db
 }
 
@@ -62,25 +56,21 @@ func (i *interposer) at(p work.Point) {
 // setSome commits the same keys each time.
 func setSome(t *testing.T, db *inside.DB) {
 	t.Helper()
-	if err := db.Update(func(tx stoat.Txn) error {
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 		for i := range 10 {
 			if err := tx.Set(fmt.Appendf(nil, "%d", i), []byte("value")); err != nil {
 				return err
 			}
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // flushSome makes a run of level 0 that overlaps the others.
 func flushSome(t *testing.T, db *inside.DB) {
 	t.Helper()
 	setSome(t, db)
-	if err := rotateAndFlush(db); err != nil {
-		t.Fatal(err)
-	}
+	mustFlush(t, db)
 }
 
 // rotateAndFlush flushes what is in memory.
@@ -117,9 +107,7 @@ func leaveGarbage(db *inside.DB, keys string) error {
 // mustFlush flushes what is in memory.
 func mustFlush(t *testing.T, db *inside.DB) {
 	t.Helper()
-	testkit.Must(t, db.Engine.Commits.Rotate(true))
-	_, err := db.Engine.Jobs.FlushNext()
-	testkit.Must(t, err)
+	testkit.Must(t, rotateAndFlush(db))
 }
 
 // mergeAll takes all tables to the last level, so that garbage is known. Values
@@ -146,13 +134,7 @@ func mergeAll(db *inside.DB) error {
 func flushKey(t *testing.T, db *inside.DB, key string) {
 	t.Helper()
 	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte(key), []byte("value")) }))
-	mustRotateAndFlush(t, db)
-}
-
-// mustRotateAndFlush flushes what was committed, once.
-func mustRotateAndFlush(t *testing.T, db *inside.DB) {
-	t.Helper()
-	testkit.Must(t, rotateAndFlush(db))
+	mustFlush(t, db)
 }
 
 // mustMergeAll merges all tables into one level.

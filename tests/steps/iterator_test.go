@@ -26,7 +26,7 @@ func setFlushed(t *testing.T, db *inside.DB, keys ...string) {
 		}
 		return nil
 	}))
-	mustRotateAndFlush(t, db)
+	mustFlush(t, db)
 }
 
 // A program that follows the changes asks again and again, and mostly there are none.

@@ -66,7 +66,7 @@ func TestLimits_TheLastVersionIsTheLast(t *testing.T) {
 		}
 		wantOnly(t, db, when, "a", "b")
 		if round == 1 {
-			mustRotateAndFlush(t, db)
+			mustFlush(t, db)
 			wantOnly(t, db, "flushed", "a", "b")
 		}
 		if err := db.Close(); err != nil {

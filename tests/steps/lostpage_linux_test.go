@@ -491,7 +491,7 @@ func (e *endings) mustLeaveNothing(t *testing.T, collects bool) {
 			t.Fatal(err)
 		}
 	}
-	mustRotateAndFlush(t, db)
+	mustFlush(t, db)
 	before := openFiles(t, dir)
 	stop := func() error { e.cause(); return nil }
 	v := db.Engine.Store.Version()

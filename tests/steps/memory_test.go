@@ -27,27 +27,20 @@ func memoryDB(t *testing.T, fs vfs.FS, dir string, values int) *inside.DB {
 	t.Helper()
 	opts := &stoat.Options{FS: fs, MemoryBudget: 1 << 20, Durability: stoat.Buffered}
 	db, err := inside.Open(dir, opts, work.Executor{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for from := 0; from < values; from += 500 {
-		if err := db.Update(func(tx stoat.Txn) error {
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 			for i := from; i < from+500; i++ {
 				if err := tx.Set(memoryKey(i), memoryValue(i)); err != nil {
 					return err
 				}
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if db, err = inside.Open(dir, opts, work.Executor{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, db.Close())
+	db, err = inside.Open(dir, opts, work.Executor{})
+	testkit.Must(t, err)
 	return db
 }
 
@@ -436,7 +429,7 @@ func TestMemory_TheTotalHasWhatIsPendingAndWhatIsKeptForMemtables(t *testing.T) 
 		t.Fatal(err)
 	}
 	want("after the commit", 4000*512)
-	mustRotateAndFlush(t, db)
+	mustFlush(t, db)
 	kept := db.Engine.Store.Memory.Kept()
 	if kept == 0 {
 		t.Fatal("nothing is kept for the next memtable")

@@ -139,7 +139,7 @@ func TestReader_ALookForConflictsKeepsTheTablesThatItLooksInto(t *testing.T) {
 			}
 			return tx.Set([]byte("key"), nil)
 		}))
-		mustRotateAndFlush(t, db)
+		mustFlush(t, db)
 	}
 	replaced := false
 	disk.opens = func(name string) {
@@ -300,7 +300,7 @@ func TestReader_ValuesExpireBesideACheck(t *testing.T) {
 	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
 		return tx.Set([]byte("key"), nil, stoat.ExpiresAt(time.UnixMilli(2000)))
 	}))
-	mustRotateAndFlush(t, db)
+	mustFlush(t, db)
 	checkBeside(t, db, func() {
 		clock.ms.Store(3000)
 		flushKey(t, db, "other")

@@ -28,7 +28,7 @@ func keepGarbage(t *testing.T, disk *memfs.FS) (*inside.DB, stoat.Txn) {
 		if err := db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("key"), []byte("value")) }); err != nil {
 			t.Fatal(err)
 		}
-		mustRotateAndFlush(t, db)
+		mustFlush(t, db)
 	}
 	flush()
 	tx, err := db.Begin(stoat.ReadOnly)
@@ -86,7 +86,7 @@ func TestSweep_GarbageOfSeveralTransactionsGoesWithTheLastOfThem(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		mustRotateAndFlush(t, db)
+		mustFlush(t, db)
 		for n, i := range order {
 			if db.Engine.Store.ObsoleteEmpty() {
 				t.Errorf("order %d: it is gone when %d transactions of 3 have ended", order, n)

@@ -39,18 +39,13 @@ func RunCrashes(seed uint64, ops int) (checked int, err error) {
 	}
 	defer func() { err = errors.Join(err, r.db.Close()) }()
 	var mu sync.Mutex
-	var copies []diskCopy
+	sample := testkit.Sample[diskCopy]{Max: copiesMax, Rand: rand.New(rand.NewPCG(seed, 5))}
 	past := []moment{{r.models, slices.Clone(r.floors)}}
-	draw, seen := rand.New(rand.NewPCG(seed, 5)), 0
 	r.fs.SetHook(func(op vfs.Op) {
 		mu.Lock()
 		defer mu.Unlock()
-		seen++
-		c := diskCopy{r.fs.Clone(), len(past) - 1, op.String()}
-		if len(copies) < copiesMax {
-			copies = append(copies, c)
-		} else if i := draw.IntN(seen); i < copiesMax {
-			copies[i] = c
+		if slot := sample.Slot(); slot != nil {
+			*slot = diskCopy{r.fs.Clone(), len(past) - 1, op.String()}
 		}
 	})
 	steps := []func() error{r.write, r.write, r.write, r.discard, r.fill, r.compact}
@@ -63,18 +58,17 @@ func RunCrashes(seed uint64, ops int) (checked int, err error) {
 		mu.Unlock()
 	}
 	r.fs.SetHook(nil)
-	for _, c := range copies {
+	for _, c := range sample.Kept {
 		if err := r.checkCopy(c, past); err != nil {
 			return 0, fmt.Errorf("seed %d, after %d operations, before %s: %w", seed, c.done, c.op, err)
 		}
 	}
-	return len(copies), nil
+	return len(sample.Kept), nil
 }
 
 // checkCopy cuts the power of a copy.
 func (r *run) checkCopy(c diskCopy, past []moment) error {
-	kinds := memfs.CrashKinds()
-	disk := c.disk.Crash(kinds[r.rng.IntN(len(kinds))], r.rng)
+	disk := testkit.RandomCut(r.rng)(c.disk)
 	before, after := past[c.done], past[min(c.done+1, len(past)-1)]
 	err := r.holds(disk.Clone(), before)
 	if err == nil {

@@ -44,7 +44,7 @@ func (t *Txn) Iterator(o IterOptions) *Iterator {
 	it := &Iterator{t: t, o: o, back: o.Reverse, bounds: span{lo: o.Lower, hi: bound{o.Upper, o.Bounded}}}
 	if o.Prefix != "" {
 		it.bounds.lo = max(it.bounds.lo, o.Prefix)
-		if end := prefixEnd(o.Prefix); end != "" {
+		if end := PrefixEnd(o.Prefix); end != "" {
 			it.bounds.hi = lower(it.bounds.hi, end)
 		}
 	}
@@ -60,9 +60,9 @@ func lower(b bound, key string) bound {
 	return bound{key, true}
 }
 
-// prefixEnd returns the first key after all keys that start with p, or "" if
+// PrefixEnd returns the first key after all keys that start with p, or "" if
 // there is none.
-func prefixEnd(p string) string {
+func PrefixEnd(p string) string {
 	for i := len(p) - 1; i >= 0; i-- {
 		if p[i] != 0xff {
 			return p[:i] + string([]byte{p[i] + 1})

@@ -125,7 +125,7 @@ func TestPrefixEnd_IsTheFirstKeyAfter(t *testing.T) {
 	for prefix, want := range map[string]string{
 		"a": "b", "ab": "ac", "a\xff": "b", "a\xfe": "a\xff", "a\x80": "a\x81", "\xff": "", "\xff\xff": "", "\x00": "\x01",
 	} {
-		if got := prefixEnd(prefix); got != want {
+		if got := PrefixEnd(prefix); got != want {
 			t.Errorf("after all with %q comes %q, want %q", prefix, got, want)
 		}
 	}

@@ -9,26 +9,6 @@ func (it Item) KeyOnly() Item {
 	return it
 }
 
-// A database drops versions that no snapshot needs. So an iterator over all
-// versions shows a part of what this model remembers. Four rules say what may be
-// missing, for one key and a transaction with snapshot S:
-//
-//
-// 1. The transaction's own write shows.
-// 2. The newest version up to S shows if it is live.
-// 3. The newest Map.Versions of all versions, later ones than S included,
-//    show, up to the first that is a deletion or has expired. That one
-//    need not show. Neither need one that was not among the newest ones of
-//    a time when Map.Versions was lower.
-// 4. If the newest version up to S is a deletion, or has expired, and does
-//    not show, then nothing older does. Deleted values do not come back.
-//
-// A range deletion is a version of every key that it covers, but the iterator
-// does not show it. Rules 3 and 4 take it into account; by rule 4 the versions
-// that it hides may show.
-//
-// An expired value may show as a deletion with the same number.
-
 // keyState is what an iterator over all versions has met of one key.
 type keyState struct {
 	key string
@@ -41,6 +21,25 @@ type keyState struct {
 // Reach moves an iterator over all versions to the item that a database shows after the
 // same moves. If ok is false, it moves the iterator to its end. It returns an error if the
 // iterator does not reach the item, or if an item before it must show.
+//
+// A database drops versions that no snapshot needs. So an iterator over all
+// versions shows a part of what this model remembers. Four rules say what may be
+// missing, for one key and a transaction with snapshot S:
+//
+//  1. The transaction's own write shows.
+//  2. The newest version up to S shows if it is live.
+//  3. The newest Map.Versions of all versions, later ones than S included,
+//     show, up to the first that is a deletion or has expired. That one
+//     need not show. Neither need one that was not among the newest ones of
+//     a time when Map.Versions was lower.
+//  4. If the newest version up to S is a deletion, or has expired, and does
+//     not show, then nothing older does. Deleted values do not come back.
+//
+// A range deletion is a version of every key that it covers, but the iterator
+// does not show it. Rules 3 and 4 take it into account; by rule 4 the versions
+// that it hides may show.
+//
+// An expired value may show as a deletion with the same number.
 func (it *Iterator) Reach(got Item, ok bool) error {
 	for {
 		switch {

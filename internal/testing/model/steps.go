@@ -28,9 +28,9 @@ func (s *Steps) over(v Version) Version {
 			v.ExpiresAt = step.ExpiresAt
 		case step.Renew:
 		case present:
-			v.Value = step.Tail.join(v.Value, step.Operand)
+			v.Value = step.Tail.Join(v.Value, step.Operand)
 		default:
-			v = Version{Value: step.Tail.join("", step.Operand)}
+			v = Version{Value: step.Tail.Join("", step.Operand)}
 		}
 	}
 	if v.Deleted {
@@ -110,7 +110,8 @@ type Tail struct{ Keep int }
 // Name returns the name of the function.
 func (t Tail) Name() string { return fmt.Sprintf("tail %d", t.Keep) }
 
-func (t Tail) join(value, operand string) string {
+// Join appends an operand to a value, and keeps the end.
+func (t Tail) Join(value, operand string) string {
 	value += operand
 	return value[max(0, len(value)-t.Keep):]
 }
@@ -119,7 +120,7 @@ func (t Tail) join(value, operand string) string {
 func (t Tail) Merge(dst, _, existing []byte, operands [][]byte) ([]byte, error) {
 	value := string(existing)
 	for _, o := range operands {
-		value = t.join(value, string(o))
+		value = t.Join(value, string(o))
 	}
 	return append(dst, value...), nil
 }

@@ -3,6 +3,7 @@ package model
 import (
 	"slices"
 	"sort"
+	"strings"
 )
 
 // A Txn is a transaction over a Map: a snapshot, pending writes, and the reads.
@@ -110,12 +111,7 @@ func (t *Txn) byKey() []Write {
 		for key, v := range t.pending {
 			t.sorted = append(t.sorted, Write{key, v})
 		}
-		slices.SortFunc(t.sorted, func(a, b Write) int {
-			if a.Key < b.Key {
-				return -1
-			}
-			return 1
-		})
+		slices.SortFunc(t.sorted, func(a, b Write) int { return strings.Compare(a.Key, b.Key) })
 	}
 	return t.sorted
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/model"
@@ -100,9 +101,7 @@ func CompareScan(tx stoat.Txn, o stoat.IterOptions, want []model.Item) error {
 		return fmt.Errorf("scan %+v: %w", o, err)
 	}
 	if o.Reverse {
-		for i, j := 0, len(got)-1; i < j; i, j = i+1, j-1 {
-			got[i], got[j] = got[j], got[i]
-		}
+		slices.Reverse(got)
 	}
 	if o.KeysOnly {
 		keys := make([]model.Item, len(want))

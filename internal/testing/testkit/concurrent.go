@@ -52,6 +52,27 @@ func Concurrently(n int, do func(i int, rng *rand.Rand) error, seed uint64) erro
 	return errors.Join(errs...)
 }
 
+// InParallel calls do for the numbers below n, on all processors, until one call fails. It
+// returns the first error. A panic is an error.
+func InParallel(n int, do func(i int) error) error {
+	var next atomic.Int64
+	var failed FirstError
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for failed.Get() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				failed.Set(CatchPanic(func() error { return do(i) }))
+			}
+		})
+	}
+	workers.Wait()
+	return failed.Get()
+}
+
 // FirstError keeps the first error of many goroutines.
 type FirstError struct {
 	once sync.Once

@@ -9,6 +9,12 @@ import (
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
+// Dir is where the databases of the tests lie on their memory disks.
+const Dir = "/db"
+
+// CopyDir is where the tests make their checkpoints.
+const CopyDir = "/copies/one"
+
 // NewSampleDisk makes a database with tables in several levels, value files,
 // deletions and a log, closes it and returns its disk.
 func NewSampleDisk(t *testing.T) *memfs.FS {
@@ -25,9 +31,6 @@ func NewSampleDisk(t *testing.T) *memfs.FS {
 	Must(t, db.Close())
 	return disk
 }
-
-// CopyDir is where the tests make their checkpoints.
-const CopyDir = "/copies/one"
 
 // OpenOn opens a database in Dir with a memtable of 128 KiB, after change has
 // had the options.
@@ -59,6 +62,15 @@ func Begin(t *testing.T, db *stoat.DB, mode stoat.Mode) stoat.Txn {
 	return tx
 }
 
+// VersionOf returns the newest version that a database shows.
+func VersionOf(db *stoat.DB) (version uint64, err error) {
+	err = db.View(func(tx stoat.Txn) error {
+		version = tx.ReadVersion()
+		return nil
+	})
+	return version, err
+}
+
 // WaitForFlushes waits until no memtable waits to be flushed. A memtable that Open
 // has replayed may stay until the first commit.
 func WaitForFlushes(db *stoat.DB) error {
@@ -72,6 +84,3 @@ func WaitForFlushes(db *stoat.DB) error {
 	}
 	return nil
 }
-
-// Dir is where the databases of the tests lie on their memory disks.
-const Dir = "/db"
