@@ -38,7 +38,7 @@ type Filter interface {
 	// Name names the filter in Options.Filter. It must not be "none".
 	Name() string
 	// Filter decides about one value. With FilterRewrite, the value that it returns
-	// replaces the old one; time of expiry and UserMeta stay. key and v must not be used
+	// replaces the old one; expiry time and UserMeta stay. key and v must not be used
 	// after the call.
 	Filter(key []byte, v *FilterValue) (FilterDecision, []byte)
 }

@@ -36,7 +36,7 @@ type KeyspaceOptions struct {
 	// MergeFunction and Filter name the merge function and the compaction filter of the
 	// keyspace; see Options. The name "none" removes a stored name.
 	MergeFunction, Filter string
-	// DefaultTTL is how long a value lives if its Set names no time of expiry; see
+	// DefaultTTL is how long a value lives if its Set names no expiry time; see
 	// Options.
 	DefaultTTL time.Duration
 	// Timestamps, if it is not 0, says that the caller chooses the timestamps of

@@ -60,18 +60,18 @@ const MaxOperandSize = base.MaxOperandSize
 // If the value that it read expires before the commit, the commit returns ErrConflict. The
 // same holds for a value that the transaction has set itself, and then merges into.
 //
-// The value keeps its time of expiry and its UserMeta. If the key has no value when the
+// The value keeps its expiry time and its UserMeta. If the key has no value when the
 // transaction commits, or an expired value, the function starts from nothing.
 // The result then never expires, whatever the DefaultTTL is.
 func (tx Txn) Merge(key, operand []byte) error { return tx.t.Merge(key, operand) }
 
-// Renew gives the value of key a new time of expiry, TTL or ExpiresAt, without writing
+// Renew gives the value of key a new expiry time, TTL or ExpiresAt, without writing
 // the value again. If key has no value when the transaction commits, or an expired value,
 // Renew does nothing.
 //
 // Renew reads nothing, so it is no conflict with other writes of the key. For a
 // transaction that read the key, it is a write like any other. If the transaction has set
-// the value itself, with a time of expiry that passes before the commit, the commit returns
+// the value itself, with an expiry time that passes before the commit, the commit returns
 // ErrConflict.
 func (tx Txn) Renew(key []byte, expiry SetOption) error {
 	return tx.t.Renew(key, metadata([]SetOption{expiry}))

@@ -22,7 +22,7 @@ type Settings struct {
 	// MergeFunction and Filter are the names of the merge function and of the filter
 	// of compactions, empty if there is none.
 	MergeFunction, Filter string
-	// DefaultTTL is how long a value lives if its Set names no time of expiry. 0 means
+	// DefaultTTL is how long a value lives if its Set names no expiry time. 0 means
 	// forever.
 	DefaultTTL time.Duration
 	// ChangeRetention is Options.ChangeRetention. 0 means none.

@@ -59,7 +59,7 @@ const (
 	DeleteRange
 	// Merge merges Value, an operand, into the value of the key.
 	Merge
-	// Renew gives the value of the key, if it has one, another time of expiry.
+	// Renew gives the value of the key, if it has one, another expiry time.
 	Renew
 	// DropKeyspace says that the keyspace with KeyspaceID exists no more, nor do its keys.
 	DropKeyspace

@@ -144,7 +144,7 @@ func (r *Reader) Next() (Entry, error) {
 	return entry, nil
 }
 
-// timeOf returns a stored time of expiry.
+// timeOf returns a stored expiry time.
 func timeOf(at uint64) time.Time { return time.UnixMilli(int64(at)) }
 
 // An Info describes a file.

@@ -15,7 +15,7 @@ import (
 	"github.com/stoatdb/stoat"
 )
 
-// FromBadger copies the newest versions of all keys, with their times of expiry and their
+// FromBadger copies the newest versions of all keys, with their expiry times and their
 // user metadata.
 func FromBadger(ctx context.Context, dst *stoat.DB, src *badger.DB) error {
 	return src.View(func(txn *badger.Txn) error {

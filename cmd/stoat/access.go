@@ -117,7 +117,7 @@ func (c *call) valueOf(arg string, text *textFormat) (io.Reader, error) {
 	return bytes.NewReader(value), nil
 }
 
-// runRenew gives values another time of expiry.
+// runRenew gives values another expiry time.
 func runRenew(ctx context.Context, c *call, args []string) error {
 	text, space := textFlag(c), keyspaceFlag(c)
 	var (

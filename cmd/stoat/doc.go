@@ -5,7 +5,7 @@
 //	stoat get DIR KEY                print the value of a key
 //	stoat set DIR KEY VALUE          store a value
 //	stoat del DIR KEY...             delete keys, prefixes or a range
-//	stoat renew DIR KEY...           give values another time of expiry
+//	stoat renew DIR KEY...           give values another expiry time
 //	stoat scan DIR                   print keys and values in order
 //	stoat changes DIR                print what commits changed, in their order
 //	stoat load DIR FILE              store all keys of a file in one commit

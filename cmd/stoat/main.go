@@ -60,7 +60,7 @@ value in hexadecimal, as a line.`, runGet},
 		{"set", "DIR KEY VALUE", "store a value", `A VALUE of - means standard input.`, runSet},
 		{"del", "DIR KEY...", "delete keys, prefixes or a range", `It deletes all KEYs in one transaction. A KEY that does not exist is no error.
 With -prefix, each KEY is a prefix and has its own transaction.`, runDel},
-		{"renew", "DIR KEY...", "give values another time of expiry", `It does so in one transaction, without writing the values again. After an error,
+		{"renew", "DIR KEY...", "give values another expiry time", `It does so in one transaction, without writing the values again. After an error,
 such as for a KEY that does not exist, nothing is changed.`, runRenew},
 		{"scan", "DIR", "print keys and values in order", `It prints a line for each key: the key, a tab and the value. Backslashes and
 bytes that are not printable text are escaped as in Go, unless -hex is given.`, runScan},

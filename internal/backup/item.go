@@ -27,7 +27,7 @@ type Item struct {
 //	uvarint  unless the same: the number n of other bytes
 //	n        unless the same: these bytes
 //	uvarint  the version of the backup less that of the item
-//	uvarint  if it expires: the time of expiry
+//	uvarint  if it expires: the expiry time
 //	1        if it has one: the user's byte
 //	uvarint  if it has a value: the length of the value
 //	...      the value, unless it follows in chunks
@@ -152,8 +152,8 @@ func (d *itemReader) next() (it Item, ok bool, err error) {
 		return it, false, err
 	}
 	if flags&itemExpires != 0 {
-		if it.Meta.ExpiresAt, err = d.number("time of expiry", 1<<64-1); err != nil || it.Meta.ExpiresAt == 0 {
-			return it, false, orBad(err, "time of expiry", 0)
+		if it.Meta.ExpiresAt, err = d.number("expiry time", 1<<64-1); err != nil || it.Meta.ExpiresAt == 0 {
+			return it, false, orBad(err, "expiry time", 0)
 		}
 	}
 	if flags&itemUser != 0 {

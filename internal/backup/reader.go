@@ -141,7 +141,7 @@ func (r *Reader) fits(it *Item) error {
 	case m.Kind == base.KindStampDelete:
 		return bad("kind of an item in a keyspace without timestamps", m.Kind)
 	case m.ExpiresAt > base.TimeMsMax:
-		return bad("time of expiry", m.ExpiresAt)
+		return bad("expiry time", m.ExpiresAt)
 	}
 	return nil
 }

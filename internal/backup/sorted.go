@@ -162,7 +162,7 @@ func (r *SortedReader) NextItem() (Item, error) {
 		case len(it.Key) > base.UserKeyMax:
 			err = bad("length of a key", len(it.Key))
 		case it.Meta.ExpiresAt > base.TimeMsMax:
-			err = bad("time of expiry", it.Meta.ExpiresAt)
+			err = bad("expiry time", it.Meta.ExpiresAt)
 		}
 		if err != nil {
 			return Item{}, r.frames.at(err)

@@ -18,7 +18,7 @@ func NowMs(c Clock) uint64 { return uint64(max(0, c.Now().UnixMilli())) }
 // time. A later time in a commit or a manifest edit is corruption.
 const TimeMsMax = math.MaxInt64
 
-// ExpiryMs returns a time of expiry that is not zero, in milliseconds of Unix time. It rounds
+// ExpiryMs returns an expiry time that is not zero, in milliseconds of Unix time. It rounds
 // up, and takes times that do not fit for the nearest that do.
 func ExpiryMs(t time.Time) int64 {
 	// UnixMilli overflows outside of these bounds.

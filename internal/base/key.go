@@ -32,7 +32,7 @@ const (
 	// KindMerge is a partial entry: operands of the key's merge function, and
 	// perhaps renewals. Package partial describes its value.
 	KindMerge Kind = 5
-	// KindRenew is a partial entry of renewals alone: new times of expiry.
+	// KindRenew is a partial entry of renewals alone: new expiry times.
 	KindRenew Kind = 6
 	// KindStampDelete is a version of a key with timestamps: from its timestamp on,
 	// the key has no value. The engine treats it as a value without bytes, because

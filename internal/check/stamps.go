@@ -59,7 +59,7 @@ func decodeStamp(stored, buffer []byte) (key []byte, at uint64, err error) {
 	return key, at, nil
 }
 
-// checkMarks checks the kind and the time of expiry of a version with a timestamp.
+// checkMarks checks the kind and the expiry time of a version with a timestamp.
 func checkMarks(m base.Meta) error {
 	switch {
 	case !m.Kind.HasValue():

@@ -112,7 +112,7 @@ func (s Shape) between(t *manifest.Table, oldest, newest uint64) uint64 {
 func stamped(t *manifest.Table) bool { return t.NewestExpiry >= stamp.ExpiryMark }
 
 // lapsed estimates how many expired values a rewrite of t removes, if t has versions with
-// timestamps that expire. A deletion without a time of expiry takes the place of such a version,
+// timestamps that expire. A deletion without an expiry time takes the place of such a version,
 // as it still hides older ones. So a rewrite leaves nothing that has expired. If the result
 // is above 0, a rewrite removes at least one value.
 func (s Shape) lapsed(t *manifest.Table) uint64 {

@@ -42,7 +42,7 @@ func (t *Table) check() error {
 	case t.HalfOutdated != 0 && (t.TenthOutdated == 0 || t.HalfOutdated < t.TenthOutdated):
 		what = fmt.Sprintf("has discard points %d and %d", t.TenthOutdated, t.HalfOutdated)
 	case t.HalfExpired != 0 && (t.TenthExpired == 0 || t.HalfExpired < t.TenthExpired):
-		what = fmt.Sprintf("has times of expiry %d and %d", t.TenthExpired, t.HalfExpired)
+		what = fmt.Sprintf("has expiry times %d and %d", t.TenthExpired, t.HalfExpired)
 	case t.SmallestSeq > t.LargestSeq || t.LargestSeq > base.SeqNumMax:
 		what = fmt.Sprintf("begins at sequence number %d and ends at %d", t.SmallestSeq, t.LargestSeq)
 	case t.SeqShift > t.SmallestSeq:

@@ -34,7 +34,7 @@ const (
 	//	1       1     bit 0: the largest bound is exclusive; bit 1: the keys
 	//	              are counted; bit 2: there are partial entries;
 	//	              bit 3: there are discard points; bit 4: sequence
-	//	              numbers are shifted; bit 5: there are times of expiry
+	//	              numbers are shifted; bit 5: there are expiry times
 	//	2       128   8 for each number, in the order of tableNumbers
 	//	130     4     length of the smallest bound, at least 1
 	//	134     4     length of the largest bound; 0 for base.EndOfKeys
@@ -42,7 +42,7 @@ const (
 	//	...     8     count of partial entries, if there are any
 	//	...     8     shift of sequence numbers, if it is not 0
 	//	...     16    TenthOutdated and HalfOutdated, if there are discard points
-	//	...     16    TenthExpired and HalfExpired, if there are times of expiry
+	//	...     16    TenthExpired and HalfExpired, if there are expiry times
 	//	...     ...   smallest bound, largest bound
 	//	...     16    for each referenced value file: number (8), bytes (8)
 	//	...     8     jumps, left out if 0
@@ -249,7 +249,7 @@ func decodeTable(v []byte, offset int64) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	tenthExpired, halfExpired, fixed, err := decodeParts(v, offset, fixed, hasExpired, "times of expiry of a table")
+	tenthExpired, halfExpired, fixed, err := decodeParts(v, offset, fixed, hasExpired, "expiry times of a table")
 	if err != nil {
 		return nil, err
 	}

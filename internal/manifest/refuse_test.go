@@ -87,7 +87,7 @@ func TestApply_RefusesAnInvalidTree(t *testing.T) {
 		{"a sequence number that is none", add(beyond), "begins at sequence number"},
 		{"more entries than can be", add(endless), "counts more than the limit"},
 		{"discard points out of order", add(points), "discard points 2 and 1"},
-		{"a half without a tenth", add(times), "times of expiry 0 and 1"},
+		{"a half without a tenth", add(times), "expiry times 0 and 1"},
 		{"a table of the future", add(tableAt(100, 2, "k", "l")), "next file is 100"},
 		{"a pointer to nowhere", add(tableAt(20, 2, "k", "l", ValueRef{99, 1})), "not live"},
 		{"a pointer to a table's number", add(tableAt(20, 2, "k", "l", ValueRef{4, 1})), "not live"},

@@ -129,7 +129,7 @@ const (
 	DropNeededBase Name = "drop-needed-base"
 	// FilterUncovers: a value that a filter drops leaves no tombstone.
 	FilterUncovers Name = "filter-uncovers"
-	// FilterLosesMeta: a value that a filter rewrites loses its time of expiry and the
+	// FilterLosesMeta: a value that a filter rewrites loses its expiry time and the
 	// user's byte.
 	FilterLosesMeta Name = "filter-loses-meta"
 	// CombineReversed: operands that become one are combined the newest first.
@@ -138,7 +138,7 @@ const (
 	CombineLosesOne Name = "combine-loses-one"
 	// JoinLosesOne: a merge that joins partial entries leaves out the oldest.
 	JoinLosesOne Name = "join-loses-one"
-	// ForgetDefaultTTL: a value without a time of expiry of its own never expires.
+	// ForgetDefaultTTL: a value without an expiry time of its own never expires.
 	ForgetDefaultTTL Name = "forget-default-ttl"
 	// FoldVisible: a commit folds an operand onto what readers see, and loses the
 	// operands of commits that are not visible yet.

@@ -73,9 +73,9 @@ type Outcome struct {
 	// FromBase says that the value of the base is a part of the outcome. Without
 	// operands, it is the value of the outcome.
 	FromBase bool
-	// Lapsed is the latest time of expiry that an operand found to be over, or 0.
+	// Lapsed is the latest expiry time that an operand found to be over, or 0.
 	Lapsed uint64
-	// Until is the first time of expiry of a value that a step found, or 0. Steps that
+	// Until is the first expiry time of a value that a step found, or 0. Steps that
 	// are given that time have another outcome.
 	Until uint64
 	// Operands are to be merged, the oldest first. They are borrowed from the entries

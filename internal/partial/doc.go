@@ -1,6 +1,6 @@
 // Package partial describes partial entries. A partial entry says only a part of what
 // its key has, and refers to the next older version of the key. It holds operands of a
-// merge function, and renewals, which are new times of expiry.
+// merge function, and renewals, which are new expiry times.
 //
 // A reader that meets a partial entry collects older versions of the key, down to the
 // first whole entry: a value, a tombstone, or nothing. That is the base. The reader then
@@ -9,7 +9,7 @@
 // compaction may fold first, and every reader gets the same.
 //
 // For that, each step carries its time, the time of the commit that wrote it. A
-// step finds a value with a time of expiry only if its own time is before that. An
+// step finds a value with an expiry time only if its own time is before that. An
 // operand that finds no value starts from nothing, and its result never expires. A
 // renewal that finds no value does nothing.
 package partial

@@ -26,7 +26,7 @@ type Settings struct {
 	LargeValueThreshold int64
 	// MergeFunction and Filter are names, empty if there is none.
 	MergeFunction, Filter string
-	// DefaultTTLMs is the time to live of values without their own time of expiry, in
+	// DefaultTTLMs is the time to live of values without their own expiry time, in
 	// milliseconds; 0 is forever.
 	DefaultTTLMs uint64
 	// ChangeRetention is the number of bytes of the log that stay for feeds. Only the

@@ -14,7 +14,7 @@ const (
 	// zero bytes. Each zero byte adds another byte.
 	Overhead = endSize + Size
 
-	// ExpiryMark is added to the time of expiry of a version. The engine then never
+	// ExpiryMark is added to the expiry time of a version. The engine then never
 	// takes the version for expired, and so never drops it. An expired version goes on
 	// to hide older ones, which have keys of their own.
 	ExpiryMark = 1 << 63

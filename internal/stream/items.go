@@ -78,7 +78,7 @@ type Items[E Entry, T Shape] struct {
 	// Open returns a cursor over the keys from lo to hi; nil is no bound.
 	Open func(lo, hi []byte) Cursor[E]
 	// Get returns the entry of a key whose newest version is partial, or base.ErrNotFound.
-	// Expired reports whether a time of expiry has come.
+	// Expired reports whether an expiry time has come.
 	Get     func(key []byte) (E, error)
 	Expired func(at uint64, own bool) bool
 }

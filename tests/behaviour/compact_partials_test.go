@@ -64,7 +64,7 @@ func TestCompact_MergesOperandsThatWereRestored(t *testing.T) {
 	wantEntries(t, db, 1)
 }
 
-// renewedUntil is the time of expiry after n renewals. Before the first one there is none.
+// renewedUntil is the expiry time after n renewals. Before the first one there is none.
 func renewedUntil(n int) time.Time {
 	if n == 0 {
 		return time.Time{}

@@ -69,7 +69,7 @@ func TestExpiry_AGapMakesTheTimeDurable(t *testing.T) {
 	}
 }
 
-// The time of expiry is that of the value or of a renewal.
+// The expiry time is that of the value or of a renewal.
 func TestExpiry_FoundBehindOwnRenewalsAndOperandsIsDurable(t *testing.T) {
 	t.Parallel()
 	for name, read := range map[string]func(t *testing.T, tx stoat.Txn){

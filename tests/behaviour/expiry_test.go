@@ -459,7 +459,7 @@ func TestExpiry_CommitBringsBackNothingThatExpiredSinceItsTransactionBegan(t *te
 	}
 }
 
-// A transaction applies a step at once to a value whose time of expiry it has set itself.
+// A transaction applies a step at once to a value whose expiry time it has set itself.
 func TestExpiry_AStepOverAnOwnValueThatExpiresBeforeTheCommitIsAConflict(t *testing.T) {
 	t.Parallel()
 	key, x := []byte("k"), []byte("x")

@@ -109,7 +109,7 @@ func newFilteredImage(t *testing.T) *Image {
 	return img
 }
 
-// compareFiltered demands what the filter made of a key, with the time of expiry end.
+// compareFiltered demands what the filter made of a key, with the expiry time end.
 func compareFiltered(tx stoat.Txn, i int, end time.Time) error {
 	item, err := tx.GetItem(testkit.Key(i))
 	if i%3 == 1 && errors.Is(err, stoat.ErrNotFound) {

@@ -150,7 +150,7 @@ func (l *aging) step() error {
 	return l.write()
 }
 
-// write commits a few values, with and without a time of expiry of their own, in a
+// write commits a few values, with and without an expiry time of their own, in a
 // transaction or in a batch.
 func (l *aging) write() error {
 	var all []func(to setter) error

@@ -57,7 +57,7 @@ func screened(keys map[string]string) map[string]string {
 	return all
 }
 
-// farAway is a time of expiry that no life reaches, in milliseconds of Unix time.
+// farAway is an expiry time that no life reaches, in milliseconds of Unix time.
 const farAway = 1 << 45
 
 // filteredLife is the number of transactions of a life with a filter.

@@ -95,7 +95,7 @@ func (t *scheduleTxn) merge(key string, size int) error {
 	return t.tx.Merge([]byte(key), t.w.unsettled(v))
 }
 
-// renew gives a value another time of expiry: ms milliseconds from now, or never for 0.
+// renew gives a value another expiry time: ms milliseconds from now, or never for 0.
 func (t *scheduleTxn) renew(key string, ms uint64) error {
 	expiry, at := time.Time{}, uint64(0)
 	if ms > 0 {

@@ -33,7 +33,7 @@ type Tx interface {
 	Set(key, value string) error
 	// Merge writes an operand for key, which reads nothing. See History.Counts.
 	Merge(key, operand string) error
-	// Renew gives the value of key another time of expiry, far away, and reads nothing.
+	// Renew gives the value of key another expiry time, far away, and reads nothing.
 	// If there is no value, it does nothing.
 	Renew(key string) error
 	Delete(key string) error

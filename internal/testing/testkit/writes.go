@@ -80,7 +80,7 @@ func Combining(o stoat.Options) stoat.Options {
 	return o
 }
 
-// Past and Future are times of expiry far from the time of any run, in ms since 1970.
+// Past and Future are expiry times far from the time of any run, in ms since 1970.
 const (
 	Past   = ClockStart / 2
 	Future = ClockStart * 2
@@ -91,7 +91,7 @@ func Merge(operand string) model.Step {
 	return model.Step{NowMs: ClockStart, Operand: operand, Tail: tail}
 }
 
-// Renew is a step that changes the time of expiry to Past, to Future or to never, which
+// Renew is a step that changes the expiry time to Past, to Future or to never, which
 // is 0.
 func Renew(expiresAt uint64) model.Step {
 	return model.Step{NowMs: ClockStart, Renew: true, ExpiresAt: expiresAt}
