@@ -56,7 +56,7 @@ type Options struct {
 	// in value files, apart from their keys. Default: 512. Range: 64 to 1 MiB.
 	//
 	// With a lower threshold, gets and scans of short values are slower. With a threshold
-	// of 4 KiB, warm scans of values of 1 KiB take about half the time, and compactions
+	// of 4 KiB, warm scans of values of 1 KiB take about half the time. But compactions
 	// write these values again and again.
 	ValueThreshold int64
 

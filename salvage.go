@@ -109,7 +109,8 @@ type TableRepair struct {
 
 // Repair rebuilds what the rest of a table determines: its hash index, its block index, the
 // checksums of its blocks, its properties and its footer. Repair reads all tables of the
-// database in dir, and reports the damaged ones. Of o it uses FS, Keys and Clock. A nil o means the defaults.
+// database in dir, and reports the damaged ones. Of o it uses FS, Keys and Clock. A nil o means
+// the defaults.
 //
 // Repair replaces a table only if it finds every entry. It reports a table that the device
 // cannot read, and goes on. Salvage copies what is left of other tables. Repair needs an

@@ -11,8 +11,9 @@ import (
 // Options say which changes a feed has. The zero value means all changes.
 type Options struct {
 	// After is the version after which the feed begins. 0 means from the first commit. To
-	// begin with the next commit, pass Stats.Version of package stoat. After is a version of this database: a restored database gives the versions after its backup
-	// to other commits than the original.
+	// begin with the next commit, pass Stats.Version of package stoat. After is a version of
+	// this database: a restored database gives the versions after its backup to other commits
+	// than the original.
 	After uint64
 	// Keyspaces are the names of the keyspaces whose changes the feed has. An empty name
 	// is the default keyspace. nil means all keyspaces. A DropKeyspace without a name is
