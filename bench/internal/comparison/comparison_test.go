@@ -562,6 +562,23 @@ func TestRun_DatabaseOfAnotherScaleIsLoadedAgain(t *testing.T) {
 	}
 }
 
+// Otherwise the databases of all workloads lie on the disk until the last repeat.
+func TestPlan_EachRepeatFreesWhatOnlyOneWorkloadUses(t *testing.T) {
+	t.Parallel()
+	p := testPlan(t, "bbolt,populate,get,batch,128")
+	p.Repeats = 2
+	var freed []string
+	for _, s := range p.Steps() {
+		for _, dir := range s.Frees {
+			freed = append(freed, fmt.Sprintf("%s %d: %s", s.Job.Workload, s.Job.Repeat, filepath.Base(dir)))
+		}
+	}
+	want := []string{"batch 1: bbolt-128-batch", "get 2: bbolt-128", "batch 2: bbolt-128-batch"}
+	if !slices.Equal(freed, want) {
+		t.Errorf("the steps free %q, want %q", freed, want)
+	}
+}
+
 func TestPlan_AQuickOneLeavesOutLargeDataUnlessNamed(t *testing.T) {
 	t.Parallel()
 	for only, want := range map[string]bool{"": false, "pebble,get": false, "scale": true, "limited": true, "cold-seek": true, "cold-scan": false} {

@@ -158,9 +158,9 @@ func (p Plan) Steps() []Step {
 	return steps
 }
 
-// findLastUses sets Frees of each step to the directories that it uses last. A
-// copy is made again in each repeat, so each repeat frees its own. A step that
-// uses a copy also uses the original.
+// findLastUses sets Frees of each step to the directories that it uses last. A copy is
+// made again in each repeat, and so is what only one workload uses. So each repeat frees
+// its own. A step that uses a copy also uses the original.
 func findLastUses(steps []Step) {
 	seen := map[string]bool{}
 	for i := len(steps) - 1; i >= 0; i-- {
@@ -174,6 +174,10 @@ func findLastUses(steps []Step) {
 		dir := s.Job.Dir
 		if original, isCopy := strings.CutSuffix(dir, copySuffix); isCopy {
 			free(original, original)
+			free(dir, fmt.Sprint(dir, s.Job.Repeat))
+			continue
+		}
+		if s.Workload.Fresh && !s.Workload.Keeps {
 			free(dir, fmt.Sprint(dir, s.Job.Repeat))
 			continue
 		}
