@@ -3,6 +3,7 @@ package comparison
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
