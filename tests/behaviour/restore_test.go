@@ -54,6 +54,58 @@ func TestRestore_AfterAKillAndThenAPowerCutIsWholeOrAbsent(t *testing.T) {
 	}
 }
 
+// An encrypted restore removes what a plain one left. A kill may leave the journal without its
+// tables, and then a plain restore comes again.
+func TestRestore_BeginsAnewIfTablesOfItsJournalAreGone(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	testkit.SetKeys(t, db, 0, 10, 700, 'x')
+	var b bytes.Buffer
+	_, err := db.Backup(t.Context(), &b, stoat.BackupOptions{})
+	testkit.Must(t, err)
+	restore := func(disk *memfs.FS, keys stoat.KeyProvider) error {
+		o := stoat.RestoreOptions{Options: &stoat.Options{FS: disk, Keys: keys}}
+		_, err := stoat.Restore(t.Context(), "/db", o, bytes.NewReader(b.Bytes()))
+		return err
+	}
+	unnamed := func(states []testkit.State) (disks []*memfs.FS) {
+		for _, s := range states {
+			if _, err := s.Disk.Stat("/db"); errors.Is(err, vfs.ErrNotExist) {
+				disks = append(disks, s.Disk)
+			}
+		}
+		return disks
+	}
+	keys := stoat.StaticKeys(stoat.MasterKey{ID: "m", Key: make([]byte, stoat.MasterKeySize)})
+	disk := memfs.New()
+	stop := testkit.States(disk)
+	testkit.Must(t, restore(disk, nil))
+	for i, plain := range unnamed(stop()) {
+		stop := testkit.States(plain)
+		testkit.Must(t, restore(plain, keys))
+		for j, left := range unnamed(stop()) {
+			err := restore(left, nil)
+			if err == nil {
+				err = isSound(t, left)
+			}
+			if err != nil {
+				t.Fatalf("plain one killed at %d, encrypted one at %d: %v", i, j, err)
+			}
+		}
+	}
+}
+
+// isSound returns an error if the database in /db is damaged or cannot be opened.
+func isSound(t *testing.T, disk *memfs.FS) error {
+	t.Helper()
+	db, err := stoat.Open("/db", &stoat.Options{FS: disk, MustExist: true})
+	if err != nil {
+		return err
+	}
+	_, err = db.Check(t.Context(), stoat.CheckOptions{})
+	return errors.Join(err, db.Close())
+}
+
 // failSyncsOfNames lets one sync of a directory fail in each restore, whose names the system then
 // takes for durable. The same restore goes on, and then the power goes off. The database must be
 // whole, or absent so that another restore can make it.
