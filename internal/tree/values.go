@@ -62,28 +62,3 @@ func (v *View) valueFile(num base.FileNum) int {
 	}
 	return from
 }
-
-// A lastFile finds the readers of value files. It remembers the last one, because
-// neighbouring entries often share a file.
-type lastFile struct {
-	view   *View
-	num    base.FileNum
-	reader *values.Reader // of file num; nil when there is none yet
-}
-
-// find returns the reader that a pointer leads to, and the decoded pointer. It returns nil
-// for a bad pointer and for a file that cannot be opened: the caller's own read reports why.
-func (l *lastFile) find(pointer []byte) (*values.Reader, values.Pointer) {
-	p, err := values.DecodePointer(pointer)
-	if err != nil {
-		return nil, p
-	}
-	if l.reader == nil || p.File != l.num {
-		r, err := l.view.Values(p.File)
-		if err != nil {
-			return nil, p
-		}
-		l.reader, l.num = r, p.File
-	}
-	return l.reader, p
-}
