@@ -73,8 +73,8 @@ define randomized
 	$(GO) test -tags "$(TAGS)" $(RACE) $(VERBOSE) -count=1 -timeout $(TIMEOUT) -run '^($(2))$$' $(1) -args -stoat.seed=$(SEED) $(3)
 endef
 
-# The sizes below are the dose of a change; docs/testing.md has those of a
-# night and of a release.
+# The sizes below suit a change; docs/testing.md has those for a night and for a
+# release.
 
 crash: STATES ?= 20000
 crash: ## power cuts at every boundary: SEED, STATES

@@ -77,7 +77,7 @@ const attemptsMax = 3
 //
 // Backup copies the files that no earlier backup has copied. After an error or a crash there
 // is no new backup, and the next call uses the files that were copied already. One exception:
-// if the Report beside an error has an ID, the backup is complete, and only Temp is not
+// if the Report of an error has an ID, the backup is complete, and only Temp is not
 // removed. While another Backup uses Temp, the error is stoat.ErrLocked.
 //
 // It relies on the files in the store. If the function Verify finds one damaged, a Backup with

@@ -15,7 +15,7 @@ import (
 // A claim keeps backups and the deletion of files apart. Each backup and each Prune first
 // puts its claim, and then looks for the claims of the others. So of a backup and a Prune
 // that begin at once, at least one sees the other. A backup waits until no Prune is under
-// way. A Prune beside a backup deletes no files.
+// way. A Prune during a backup deletes no files.
 //
 // The holder renews its claim. A claim whose content does not change for claimLapse is of
 // a process that has died, and others remove it. No clocks are compared for that. A holder

@@ -31,7 +31,7 @@
 // [Backup] takes a file in the store for intact if its size is right. So a file that decays
 // there damages all backups that have it, also later ones. Call [Verify] from time to time. If
 // it reports damage, make a backup with Verify in [Options]. That one replaces each
-// damaged file that the database still has. It deletes nothing, and works beside other backups.
+// damaged file that the database still has. It deletes nothing, and may run during other backups.
 // It also finds files that an earlier backup has copied with a wrong byte: see [Options].
 //
 // # Encryption

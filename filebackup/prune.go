@@ -29,7 +29,7 @@ type PruneReport struct {
 // backup has. Among them are files of backups that did not end. Prune counts all backups of the
 // store, of whatever database.
 //
-// It may run beside backups, which wait for it. For two minutes after a crash of a backup,
+// It may run during backups, which wait for it. For two minutes after a crash of a backup,
 // Prune reports Busy. After that, the first Prune waits for two minutes itself. While the
 // list of a backup that it keeps cannot be read, Prune deletes nothing. The error is
 // stoat.ErrCorrupt if the list is damaged: delete such a backup. It is stoat.ErrVersion if a

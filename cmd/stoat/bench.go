@@ -43,7 +43,7 @@ func runBench(ctx context.Context, c *call, args []string) (err error) {
 	c.flags.BoolVar(&cfg.Text, "text", false, "load compressible values")
 	c.flags.Var(&overwrite, "overwrite", "instead of the read benchmarks, overwrite this many `times` the number of keys at random, and measure space and reads")
 	c.flags.Float64Var(&cfg.Zipf, "zipf", 0, "with -overwrite: draw the keys from a Zipf distribution with this `skew`, less than 1")
-	c.flags.Var(&readers, "readers", "with -overwrite: read with this `number` of goroutines beside the writers")
+	c.flags.Var(&readers, "readers", "with -overwrite: read with this `number` of goroutines while the writers run")
 	c.flags.DurationVar(&cfg.RestMax, "rest", time.Minute, "with -overwrite: idle for this `time` at the end, at most a minute")
 	c.flags.BoolVar(&cfg.Compact, "compact", false, "compact the database after the load")
 	c.flags.BoolVar(&cfg.Settle, "settle", false, "after the load, idle until the background jobs have ended")

@@ -48,9 +48,9 @@
 // without -create and -drop, and check without -repair never change the database. Nor does
 // backup, unless the last writer crashed.
 //
-// All of these but salvage work beside a process that writes the database. Each of them, except
+// All of these but salvage work while another process writes the database. Each of them, except
 // dump, takes a file descriptor for each value file. Without such a process, check keeps
 // writers out until it ends, and backup does so while it opens the database. salvage always
-// keeps writers out, and works beside readers. The other commands need the database for
+// keeps writers out, and lets readers go on. The other commands need the database for
 // themselves.
 package main

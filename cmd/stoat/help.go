@@ -58,7 +58,7 @@ get, scan, changes, estimate, info, stats, checkpoint, backup-files, and keyspac
 see what it has committed. So do check and backup if there is such a process. Each of
 these takes a file descriptor for each value file. Without such a process, check keeps
 writers out until it ends, and backup does so while it opens the database. salvage always
-keeps writers out, and works beside readers. dump takes no lock. The others, and check
+keeps writers out, and lets readers go on. dump takes no lock. The others, and check
 -repair, need the database for themselves.
 
 Exit codes: 0 success, 1 error or missing key, 2 wrong usage, 130 interrupted or hung up,

@@ -52,7 +52,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"bench", "", "fill a temporary database and measure it", `It verifies every answer of the database and removes the database at the end.
-With -overwrite it measures space and reads beside overwrites instead.`, runBench},
+With -overwrite it measures space, and reads during overwrites, instead.`, runBench},
 		{"create", "DIR", "create an empty database", `It also creates DIR and its missing parents. It is an error if DIR holds a
 database already. With -key-file the database is encrypted.`, runCreate},
 		{"get", "DIR KEY", "print the value of a key", `It prints the bytes of the value and adds no newline. With -hex it prints the
@@ -66,7 +66,7 @@ such as for a KEY that does not exist, nothing is changed.`, runRenew},
 bytes that are not printable text are escaped as in Go, unless -hex is given.`, runScan},
 		{"changes", "DIR", "print what commits changed, in their order", `It prints a line for each change: the version of the commit, the kind, the keyspace,
 the key, and the value or the end of a range, with tabs between them. Text is as for
-scan. It works beside a process that writes the database. The database has the commits
+scan. It works while another process writes the database. The database has the commits
 that are not in tables yet, and those that 'stoat configure -change-retention' keeps.
 All lines of a commit have its version. To resume after a kill, which may cut off the
 last commit, use -after with the version of the last line minus 1. Skip the lines that
@@ -118,7 +118,7 @@ secret. Of a damaged file it prints what verifies. The last line of a backup, a 
 sorted entries or a list tells whether the file is whole.`, runDump},
 		{"checkpoint", "DIR TO", "copy a database", `TO must not exist. The copy shares its files with DIR by hard links, so it takes
 little time and no space at first. On another file system the files are copied.
-It works beside a process that writes the database, and changes nothing in DIR.`, runCheckpoint},
+It works while another process writes the database, and changes nothing in DIR.`, runCheckpoint},
 		{"backup", "DIR FILE", "write a backup of a database", `It writes a snapshot to the new FILE, or to standard output if FILE is -. With
 -since it writes only what changed after an earlier backup, which it first reads to
 its end. A backup is not encrypted. It keeps writers out only while it opens the database.
@@ -133,8 +133,8 @@ not be a full backup.`, runVerifyBackup},
 		{"backup-files", "DIR STORE", "copy the new files of a database to a directory", `STORE is a directory, which the first backup creates. Use one for each
 database. Files that an earlier backup has copied are not copied again, and yet each
 backup is complete. With -verify, damaged ones are copied again. Files of an encrypted
-database stay encrypted. If it prints the backup, that is complete, also beside an error.
-It works beside a process that writes the database.
+database stay encrypted. If it prints the backup, that is complete, even after an error.
+It works while another process writes the database.
 
 While it runs, DIR.backup-files shares the files of DIR by hard links. With -temp it is
 another directory, which only backups of DIR may use. If DIR is a mount point or its parent

@@ -337,7 +337,7 @@ func TestHelp_NamesTheCommandsThatRunBesideAWriterOrAReader(t *testing.T) {
 	}
 	for _, want := range []string{
 		"get, scan, changes, estimate, info, stats, checkpoint, backup-files, and keyspaces without -create and -drop take no lock", "takes a file descriptor for each value file",
-		"check keeps writers out until it ends, and backup does so while it opens the database. salvage always keeps writers out, and works beside readers.", "check -repair, need the database for themselves",
+		"check keeps writers out until it ends, and backup does so while it opens the database. salvage always keeps writers out, and lets readers go on.", "check -repair, need the database for themselves",
 	} {
 		if help := strings.Join(strings.Fields(succeed(t, "help")), " "); !strings.Contains(help, want) {
 			t.Errorf("the help lacks %q", want)

@@ -121,7 +121,7 @@ func (c *call) keys() stoat.KeyProvider {
 func (c *call) unopened(dir string, err error) error {
 	switch {
 	case errors.Is(err, stoat.ErrLocked):
-		return explained{"another process uses the database in " + dir + ", and this command cannot run beside it", err}
+		return explained{"another process uses the database in " + dir + ", and this command needs it for itself", err}
 	case errors.Is(err, stoat.ErrKey) && c.keyFile == "":
 		return explained{"the database in " + dir + " is encrypted: it needs the flag -key-file", err}
 	case errors.Is(err, stoat.ErrKey):
