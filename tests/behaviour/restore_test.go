@@ -84,12 +84,14 @@ func TestRestore_BeginsAnewIfTablesOfItsJournalAreGone(t *testing.T) {
 		stop := testkit.States(plain)
 		testkit.Must(t, restore(plain, keys))
 		for j, left := range unnamed(stop()) {
-			err := restore(left, nil)
-			if err == nil {
-				err = isSound(t, left)
+			disks := []*memfs.FS{left}
+			for lost := range left.Unsynced() { // the power goes off as well
+				disks = append(disks, left.CrashKeeping(func(op int) bool { return op != lost }))
 			}
-			if err != nil {
-				t.Fatalf("plain one killed at %d, encrypted one at %d: %v", i, j, err)
+			for lost, disk := range disks {
+				if err := errors.Join(restore(disk, nil), isSound(t, disk)); err != nil {
+					t.Fatalf("plain one killed at %d, encrypted one at %d, without operation %d: %v", i, j, lost-1, err)
+				}
 			}
 		}
 	}
