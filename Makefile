@@ -50,7 +50,7 @@ cross: ## vet for the other platforms
 		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO) vet ./...; \
 	done
 
-# The sizes of these follow the kind of run; docs/testing.md.
+# docs/testing.md has the sizes of these runs.
 tests = @GO="$(GO)" SEED="$(SEED)" .ci/test
 
 test: ## what a user runs: all tests, no tags: SEED

@@ -90,8 +90,9 @@ func (b Batch) Delete(key []byte) error { return b.b.Delete(key) }
 func (b Batch) DeleteRange(lo, hi []byte) error { return b.b.DeleteRange(lo, hi) }
 
 // Merge is Txn.Merge, and never reads the key. A piece takes 64 operands of a key, or 128 KiB of
-// them. An OperandCombiner lifts the limit of 64. Beyond a limit, a batch with Pieces begins
-// another piece. Without Pieces, Merge fails with ErrBatchTooLarge.
+// them. With an OperandCombiner, it takes any number of operands, and 128 KiB of what Combine
+// leaves. Beyond that, a batch with Pieces begins another piece. Without Pieces, Merge fails with
+// ErrBatchTooLarge.
 //
 // If the same piece has set the key, Merge applies the operand at once. It then judges expiry by
 // the time of the first Merge or Renew of the piece.

@@ -22,14 +22,14 @@
 //
 // Transactions are serializable: no lost updates, no write skew, no phantoms.
 //
-// A changed stored byte is an error, ErrCorrupt, never an answer. Two exceptions. Damage
-// to the last commits can look like a torn write, and these commits are then missing. This
-// takes a process that died within a second of them, or a power cut before the system wrote
-// back the end of the log. And a process verifies a byte once. It does not notice a later
+// A changed stored byte is an error, ErrCorrupt, never an answer. There are two exceptions.
+// Damage to the last commits can look like a torn write, and these commits are then missing.
+// This takes a process that died within a second of them, or a power cut before the system
+// wrote back the end of the log. And a process verifies a byte once. It does not notice a later
 // change on the device if the system drops the page and reads it again.
 //
-// A failing or full disk is an error, never a panic and never a false success. One
-// exception: if the device is lost, the caller's own read of a borrowed value may fault.
+// A failing or full disk is an error, never a panic and never a false success. There is
+// one exception: if the device is lost, the caller's own read of a borrowed value may fault.
 // View and Update return that fault as an error, on the goroutine that runs the function.
 // Elsewhere it ends the process. GetCopy and its like do not fault.
 //

@@ -105,8 +105,8 @@ func (d *DB) BulkLoad(ctx context.Context, entries iter.Seq2[Entry, error], o In
 	return d.ingest(ctx, entries, o, d.engine.Ingests.BulkLoad(memory))
 }
 
-// ingest hands entries to a way of ingesting them.
-func (d *DB) ingest(ctx context.Context, entries iter.Seq2[Entry, error], o IngestOptions, way ingest.Func) (Ingested, error) {
+// ingest calls run, which is Engine.Ingest or made by Engine.BulkLoad, with the entries.
+func (d *DB) ingest(ctx context.Context, entries iter.Seq2[Entry, error], o IngestOptions, run ingest.Func) (Ingested, error) {
 	if d.opts.ReadOnly {
 		return Ingested{}, ErrReadOnly
 	}
@@ -118,7 +118,7 @@ func (d *DB) ingest(ctx context.Context, entries iter.Seq2[Entry, error], o Inge
 		return Ingested{}, err
 	}
 	common := metadata(o.Options)
-	r, err := way(ctx, func(yield func(ingest.Entry, error) bool) {
+	r, err := run(ctx, func(yield func(ingest.Entry, error) bool) {
 		for e, err := range entries {
 			to := ingest.Entry{Value: e.Value}
 			if err == nil {
@@ -128,7 +128,7 @@ func (d *DB) ingest(ctx context.Context, entries iter.Seq2[Entry, error], o Inge
 				return
 			}
 		}
-	}, ingest.Target{Space: target.Space, Passage: target.Way})
+	}, ingest.Target{Space: target.Space, Passage: target.Passage})
 	var order *base.KeyOrderError
 	if errors.As(err, &order) {
 		err = (*KeyOrderError)(target.OrderError(order))

@@ -115,8 +115,8 @@ func (tx Txn) GetMany(keys, dst [][]byte) ([][]byte, error) { return tx.t.GetMan
 // Set gives key a value. It copies both, so the caller may reuse them at once. A nil value
 // is a value of no bytes. Options of an earlier Set of the key do not carry over.
 //
-// Set returns ErrReadOnly in a read-only transaction. A key or a value of a wrong length is
-// ErrEmptyKey, ErrKeyTooLarge or ErrValueTooLarge.
+// Set returns ErrReadOnly in a read-only transaction. For a key or a value of a wrong length,
+// it returns ErrEmptyKey, ErrKeyTooLarge or ErrValueTooLarge.
 func (tx Txn) Set(key, value []byte, opts ...SetOption) error {
 	return tx.t.Set(key, value, metadata(opts))
 }

@@ -217,7 +217,7 @@ func (b *backup) attempt(ctx context.Context) error {
 		return err
 	}
 	defer held.release(ctx)
-	if err := awaitClaims(ctx, b.store, claimPrune); err != nil {
+	if err := awaitClaims(ctx, b.store, claimPrune, true); err != nil {
 		return err
 	}
 	if err := b.look(ctx); err != nil {

@@ -121,22 +121,9 @@ func (c *claim) release(ctx context.Context) {
 }
 
 // awaitClaims waits until no claim of a kind is left, and removes those that lapse.
-func awaitClaims(ctx context.Context, store Store, kind string) error {
-	return endClaims(ctx, store, kind, true)
-}
-
-// claimed reports whether a claim of a kind is in use. It waits until other claims lapse, and
-// removes them.
-func claimed(ctx context.Context, store Store, kind string) (bool, error) {
-	err := endClaims(ctx, store, kind, false)
-	if err == errInUse {
-		return true, nil
-	}
-	return false, err
-}
-
-// endClaims calls awaitClaim for all claims of a kind.
-func endClaims(ctx context.Context, store Store, kind string, patient bool) error {
+//
+// Without patience, it returns errInUse for a claim that is in use.
+func awaitClaims(ctx context.Context, store Store, kind string, patient bool) error {
 	var names []string
 	for o, err := range store.List(ctx, kind) {
 		if err != nil {
@@ -148,6 +135,16 @@ func endClaims(ctx context.Context, store Store, kind string, patient bool) erro
 	return each(ctx, workersMax, names, func(ctx context.Context, name *string) error {
 		return awaitClaim(ctx, store, *name, patient)
 	})
+}
+
+// claimed reports whether a claim of a kind is in use. It waits until other claims lapse, and
+// removes them.
+func claimed(ctx context.Context, store Store, kind string) (bool, error) {
+	err := awaitClaims(ctx, store, kind, false)
+	if err == errInUse {
+		return true, nil
+	}
+	return false, err
 }
 
 // errInUse says that a claim is in use.

@@ -134,7 +134,7 @@ func (r *restore) begin() error {
 		case r.journal == nil:
 		case !slices.Equal(r.journal.nonces, r.chain.Nonces()) && !mutant.On(mutant.RestoreForeign):
 			return fmt.Errorf("%w: %s belongs to a restore of other backups; remove it first", ErrChain, r.temp)
-		case !r.o.Encrypts && !slices.Contains(names, seal.KeysName) && r.hasAll(names):
+		case !r.o.Encrypts && !slices.ContainsFunc(names, isKeys) && r.hasAll(names):
 			return nil
 		}
 		if err := r.closeJournal(); err != nil {
@@ -146,22 +146,32 @@ func (r *restore) begin() error {
 	return r.anew(names)
 }
 
+// isKeys reports whether a restore with encryption makes a file of this name for data keys.
+func isKeys(name string) bool { return name == seal.KeysName || name == seal.TempName }
+
 // hasAll reports whether all files of the journal are among the names, which are sorted. A
 // crash of anew may have left the journal without them.
 func (r *restore) hasAll(names []string) bool {
-	for _, e := range r.edits {
-		for _, t := range e.AddTables {
-			if _, found := slices.BinarySearch(names, base.TableName(t.Num)); !found {
-				return false
-			}
-		}
-		for _, v := range e.AddValues {
-			if _, found := slices.BinarySearch(names, base.ValueName(v.File)); !found {
-				return false
-			}
+	for name := range filesOf(r.edits) {
+		if _, found := slices.BinarySearch(names, name); !found {
+			return false
 		}
 	}
 	return true
+}
+
+// filesOf returns the names of the files that edits add.
+func filesOf(edits []manifest.Edit) map[string]bool {
+	names := map[string]bool{}
+	for _, e := range edits {
+		for _, t := range e.AddTables {
+			names[base.TableName(t.Num)] = true
+		}
+		for _, v := range e.AddValues {
+			names[base.ValueName(v.File)] = true
+		}
+	}
+	return names
 }
 
 // anew removes what an earlier restore left, and begins a journal. The names are sorted: the
@@ -201,18 +211,14 @@ func (r *restore) closeJournal() error {
 // goOn finds where the journal ends. It removes files that the journal does not know, and the
 // manifest, which writeManifest writes again.
 func (r *restore) goOn() error {
-	live := map[string]bool{}
+	live := filesOf(r.edits)
 	for _, e := range r.edits {
 		r.build.next = max(r.build.next, e.NextFile.Value)
 		for _, t := range e.AddTables {
-			live[base.TableName(t.Num)] = true
 			r.done = t.Largest
 			if n := len(r.done); mutant.On(mutant.RestoreSkipsAhead) {
 				r.done = append(r.done[:n-1:n-1], 0xff)
 			}
-		}
-		for _, v := range e.AddValues {
-			live[base.ValueName(v.File)] = true
 		}
 	}
 	names, err := r.o.FS.List(r.temp)

@@ -106,11 +106,11 @@ func (h *History) noteLack(from, to base.SeqNum) {
 	h.lackFrom, h.lackTo = from, to
 }
 
-// noteTables says that a commit is only in tables, as noteLack does. The caller holds build.
+// noteTables says, like noteLack, that a commit is only in tables. The caller holds build.
 func (h *History) noteTables(seq base.SeqNum) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.stretches) > 0 { // a commit since an earlier noteLack has begun another stretch
+	if len(h.stretches) > 0 { // a commit after the last noteLack has begun another stretch
 		h.lackFrom, h.lackTo = h.next-1, seq
 	}
 }

@@ -61,8 +61,7 @@ type Shape struct {
 	// may still be needed.
 	Partials []Span
 
-	// Hides has how many bytes tables of level 0 are known to hide below. Of other tables that
-	// is unknown.
+	// Hides maps a table of level 0 to the bytes that it is known to hide below.
 	Hides map[base.FileNum]int64
 
 	// Screens says that a compaction filter is registered. Then no table moves to another

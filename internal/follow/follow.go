@@ -234,8 +234,7 @@ func (f *Follower) roundLocked(ctx context.Context) (changed, more bool, err err
 		return false, false, err
 	}
 	wentBack := next.FlushedSeq < f.flushed
-	blind := mutant.On(mutant.FollowBlind) && !f.private
-	if !f.log.Within(next.Spans) && !blind || wentBack {
+	if wentBack || !f.log.Within(next.Spans) && (f.private || !mutant.On(mutant.FollowBlind)) {
 		f.abandonLocked()
 		return false, true, nil
 	}

@@ -57,7 +57,7 @@ type Result struct {
 	Entries, Bytes int64
 }
 
-// A Func is Engine.Ingest, or what Engine.BulkLoad returns.
+// A Func commits entries to a keyspace. Engine.Ingest is one, and Engine.BulkLoad makes others.
 type Func func(ctx context.Context, entries iter.Seq2[Entry, error], to Target) (Result, error)
 
 // Ingest commits entries whose keys ascend strictly. After an error, nothing is left of

@@ -35,7 +35,8 @@ func ParseFileName(name string) (number uint64, ok bool) {
 	return number, err == nil && FileName(number) == name
 }
 
-// IsFileOfNew reports whether a new database has, or had while it was made, a file of this name.
+// IsFileOfNew reports whether a restore, a checkpoint or a salvage may leave a file of this
+// name in the directory of an unfinished database.
 func IsFileOfNew(name string) bool {
 	name = strings.TrimSuffix(name, tempSuffix)
 	_, isTable := base.ParseTableName(name)

@@ -52,7 +52,8 @@ func patientOf(life context.Context, p Provider) Provider {
 	return &patient{Provider: p, life: life, current: make(chan struct{}, 1)}
 }
 
-// Current implements Provider. The current key may change, so it asks anew each time.
+// Current implements Provider. The current key may change, so it asks anew each time. A
+// provider that ends its goroutine leaves neither a key nor an error; checkMaster refuses that.
 func (p *patient) Current(ctx context.Context) (string, []byte, error) {
 	if ctx.Done() == nil {
 		return p.Provider.Current(ctx)

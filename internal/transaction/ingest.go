@@ -13,9 +13,9 @@ import (
 type IngestTarget struct {
 	// Space is the translation of the keys.
 	Space keyspace.Space
-	// Way is the way of the commit, nil for the default keyspace. It covers the entries so
-	// far.
-	Way *commit.Passage
+	// Passage is what the commit passes through, nil in the default keyspace. It covers the
+	// entries so far.
+	Passage *commit.Passage
 
 	engine *Engine
 	in     *Keyspace
@@ -29,7 +29,7 @@ func (e *Engine) IngestTarget(ks *Keyspace) (*IngestTarget, error) {
 	if ks == nil {
 		return t, nil
 	}
-	t.Space, t.Way = ks.space, &commit.Passage{Gate: &ks.handle.Gate, Least: math.MaxUint64}
+	t.Space, t.Passage = ks.space, &commit.Passage{Gate: &ks.handle.Gate, Least: math.MaxUint64}
 	return t, ks.Usable(e)
 }
 
@@ -43,13 +43,13 @@ func (t *IngestTarget) Entry(key []byte, at uint64, o Metadata) ([]byte, base.Me
 		}
 		return key, m, nil
 	}
-	if floor := t.Way.Gate.Floor(); at < floor {
+	if floor := t.Passage.Gate.Floor(); at < floor {
 		return nil, m, t.in.discarded(at, floor)
 	}
 	if len(key) == 0 {
 		return nil, m, nil // the ingest refuses it
 	}
-	t.Way.Least = min(t.Way.Least, at)
+	t.Passage.Least = min(t.Passage.Least, at)
 	t.key = stamp.Append(t.key[:0], key, at)
 	return t.key, timedMeta(m), nil
 }

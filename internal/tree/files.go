@@ -68,7 +68,7 @@ type Table struct {
 	*tableHandle
 }
 
-// A pages is the reader of a file, as far as its memory is concerned.
+// pages is the reader of a file, as far as its memory is concerned.
 type pages interface {
 	io.Closer
 	Gauge() *residency.Gauge

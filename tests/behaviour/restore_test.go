@@ -3,6 +3,7 @@ package behaviour
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -88,24 +89,39 @@ func TestRestore_BeginsAnewIfTablesOfItsJournalAreGone(t *testing.T) {
 			for lost := range left.Unsynced() { // the power goes off as well
 				disks = append(disks, left.CrashKeeping(func(op int) bool { return op != lost }))
 			}
-			for lost, disk := range disks {
+			for n, disk := range disks {
 				if err := errors.Join(restore(disk, nil), isSound(t, disk)); err != nil {
-					t.Fatalf("plain one killed at %d, encrypted one at %d, without operation %d: %v", i, j, lost-1, err)
+					t.Fatalf("plain one killed at %d, encrypted one at %d, disk %d: %v", i, j, n, err)
 				}
 			}
 		}
 	}
 }
 
-// isSound returns an error if the database in /db is damaged or cannot be opened.
+// isSound returns an error if the database in /db is damaged, does not have ten keys, or has a
+// file of another restore.
 func isSound(t *testing.T, disk *memfs.FS) error {
 	t.Helper()
 	db, err := stoat.Open("/db", &stoat.Options{FS: disk, MustExist: true})
 	if err != nil {
 		return err
 	}
+	var keys error
+	if _, err := disk.Stat("/db/KEYS.tmp"); err == nil {
+		keys = errors.New("the file KEYS.tmp of an encrypted restore is left")
+	}
+	n := 0
+	counted := db.View(func(tx stoat.Txn) error {
+		for range tx.All() {
+			n++
+		}
+		return tx.Err()
+	})
+	if n != 10 {
+		counted = errors.Join(counted, fmt.Errorf("%d keys, want 10", n))
+	}
 	_, err = db.Check(t.Context(), stoat.CheckOptions{})
-	return errors.Join(err, db.Close())
+	return errors.Join(keys, counted, err, db.Close())
 }
 
 // failSyncsOfNames lets one sync of a directory fail in each restore, whose names the system then

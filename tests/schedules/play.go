@@ -13,6 +13,12 @@ import (
 // finishes its deed.
 const scheduleTurns = 120
 
+// RunSchedule plays one random schedule, for tests outside of the package.
+func RunSchedule(seed uint64) error {
+	_, err := runSchedule(seed)
+	return err
+}
+
 // runSchedule plays one random schedule.
 func runSchedule(seed uint64) (scheduleCounts, error) {
 	w := newScheduleWorld(nil, 1+int(seed%2))
