@@ -18,10 +18,10 @@ const (
 	Synced Durability = iota + 1
 	// Buffered commits return when the operating system has the transaction. It
 	// then survives a crash of the process. A power cut may lose the newest
-	// buffered commits, in a busy database up to about 80 MiB of the log, and more with
-	// large transactions. No time bounds this loss. DB.Sync makes all earlier commits
-	// durable, and so does a later Synced commit. A power cut never loses a commit and
-	// keeps a later one.
+	// buffered commits. In a busy database these are up to about 80 MiB of the log, and
+	// more with large transactions. No time bounds this loss. DB.Sync makes all earlier
+	// commits durable, and so does a later Synced commit. A power cut never loses a
+	// commit and keeps a later one.
 	// On Linux, reads may wait as well while the file system is frozen for a snapshot and
 	// commits continue.
 	Buffered
