@@ -59,8 +59,8 @@ type CheckOptions struct {
 //
 // Check also reads the manifest again, which must agree with the state in memory,
 // and the log. It reads the part of both that is known to be on the device. In a
-// read-only database, Check also decodes the transactions in the log and looks for
-// unreferenced files.
+// database opened with Options.ReadOnly, Check also decodes the transactions in the log
+// and looks for unreferenced files. In a follower it does not.
 //
 // The report lists all problems. The returned error joins them; each names its file
 // and is ErrCorrupt. If Check cannot finish, it returns the error of ctx or of the device.

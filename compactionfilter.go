@@ -27,7 +27,8 @@ import (
 // and streams of changes do not show it. Each incremental backup of a keyspace with a
 // filter therefore has all values of the keyspace; see DB.Backup.
 //
-// Background goroutines call a filter, several at the same time. If it panics or returns
+// Background goroutines call a filter, several at the same time. Compact, DropPrefix and
+// DropAll call it on the goroutine of their caller, too. If it panics or returns
 // what no value can be, the value stays, and the database reports a Warning. It reports at
 // most one a minute for each filter. A filter must not end its goroutine, as
 // testing.T.FailNow does: that would also end a background job.

@@ -20,7 +20,8 @@
 //
 // A transaction is there whole or not at all.
 //
-// Transactions are serializable: no lost updates, no write skew, no phantoms.
+// Transactions are serializable: no lost updates, no write skew, no phantoms. Only reads at
+// a timestamp in a keyspace with TimestampsUnchecked are not checked.
 //
 // A changed stored byte is an error, ErrCorrupt, never an answer. There are two exceptions.
 // Damage to the last commits can look like a torn write, and these commits are then missing.
@@ -87,14 +88,15 @@
 //
 // In a keyspace that was created with KeyspaceOptions.Timestamps, the caller chooses
 // the timestamp of each version. Txn.At reads and writes at a timestamp. Versions may
-// arrive in any order. Keyspace.DiscardBelow lets the database drop old ones.
+// arrive in any order. Without Txn.At, reads and writes in such a keyspace return
+// ErrInvalid. Keyspace.DiscardBelow lets the database drop old versions.
 //
 // With TimestampsChecked, a read at a timestamp conflicts only with a commit that
 // changes what the timestamp shows. Suppose that a program reads at one timestamp and
 // writes at a later one. Before its commit, it reads each key again at the later
 // timestamp. If Item.Timestamp is above the first timestamp, another commit came between.
-// If not, the second read still protects the program. If a commit comes between after it,
-// the program's own commit returns ErrConflict.
+// Otherwise none has come yet. If one comes before the program's own commit, that commit
+// returns ErrConflict.
 //
 // # Failed writes
 //
@@ -131,9 +133,10 @@
 // keeps its writes in memory until the commit, except values that SetReader streams
 // to a file. A read-write transaction also keeps each key that it looked up, until its end.
 //
-// Options.MemoryBudget, 256 MiB by default, bounds the other memory of a database.
-// It does not include the memtables that open transactions began with. Mapped pages
-// may exceed the budget while the machine has memory to spare.
+// Options.MemoryBudget, 256 MiB by default, covers memtables, data about open files, and
+// mapped pages. It does not include the memtables that open transactions began with. Mapped
+// pages may exceed the budget while the machine has memory to spare. The guide in docs lists
+// what else comes on top.
 //
 // # Encryption
 //

@@ -31,7 +31,8 @@ var (
 
 	// ErrLocked says that another open holds the database, in this process or in
 	// another. That open must be closed first, or its process must end. Opens with
-	// Options.ReadOnly may share a database.
+	// Options.ReadOnly may share a database. A restore returns it beside another restore
+	// into the same directory, and Salvage and Repair beside a writer.
 	ErrLocked = vfs.ErrLocked
 
 	// ErrStale says that a database of OpenFollower cannot follow any more. Another
@@ -44,8 +45,9 @@ var (
 	// was lost. The caller can retry the write when the disk has space.
 	ErrNoSpace = vfs.ErrNoSpace
 
-	// ErrCorrupt says that stored bytes differ from the written ones. The text names the
-	// file, the offset, and the read and the expected value.
+	// ErrCorrupt says that stored bytes differ from the written ones. The text says what
+	// is damaged and, where they are known, the file, the offset, and the read and the
+	// expected value.
 	ErrCorrupt = base.ErrCorrupt
 
 	// ErrFailed says that a write to the log or the manifest has failed, or a sync of the

@@ -93,9 +93,9 @@ func (d *DB) IngestEntries(ctx context.Context, entries iter.Seq2[Entry, error],
 
 // BulkLoad is IngestEntries for entries in any order. Of entries with equal keys, it takes
 // the last one. Entries that exceed IngestOptions.Memory go to sorted temporary files in
-// the directory of the database, which BulkLoad or the next Open deletes. So each entry
-// is written twice, and needs twice its space until BulkLoad returns. BulkLoad merges as
-// many temporary files at once as there are 1.5 MiB in Memory, and fewer if entries are
+// the directory of the database, which BulkLoad or the next Open deletes. Each entry
+// is then written twice, and needs twice its space until BulkLoad returns. BulkLoad merges
+// as many temporary files at once as there are 1.5 MiB in Memory, and fewer if entries are
 // large. With more of them, entries are written a third time: by default from 2.7 GB on.
 func (d *DB) BulkLoad(ctx context.Context, entries iter.Seq2[Entry, error], o IngestOptions) (Ingested, error) {
 	memory := o.Memory

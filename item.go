@@ -17,8 +17,8 @@ func (i Item) Key() []byte { return i.i.Key() }
 // KeyCopy appends the key to dst and returns the result.
 func (i Item) KeyCopy(dst []byte) []byte { return i.i.KeyCopy(dst) }
 
-// Value returns the value, which is valid until the transaction ends. It returns
-// nil if the item comes from an iterator with KeysOnly.
+// Value returns the value, which is valid until the transaction ends. If the item comes
+// from an iterator with KeysOnly, Value returns nil, and ValueCopy and Reader no bytes.
 func (i Item) Value() ([]byte, error) { return i.i.Value() }
 
 // ValueCopy appends the value to dst and returns the result.

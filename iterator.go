@@ -9,7 +9,8 @@ type IterOptions struct {
 	Lower, Upper, Prefix []byte
 	// Reverse iterates from the last key to the first.
 	Reverse bool
-	// KeysOnly reads no values: Value returns nil.
+	// KeysOnly shows no values: Value returns nil. The iterator reads values only of keys
+	// with operands that are not merged yet, and may then end with the errors of a merge.
 	KeysOnly bool
 	// AllVersions shows every kept version of every key, including tombstones and
 	// expired values. Versions of a key come newest first, and oldest first with

@@ -40,7 +40,8 @@ type KeyspaceOptions struct {
 	// Options.
 	DefaultTTL time.Duration
 	// Timestamps, if it is not 0, says that the caller chooses the timestamps of
-	// versions; see Txn.At. It is set when the keyspace is created. Later it may only
+	// versions; see Txn.At. Without At, reads and writes in such a keyspace return
+	// ErrInvalid. It is set when the keyspace is created. Later it may only
 	// change between TimestampsChecked and TimestampsUnchecked. Such a keyspace has neither
 	// a merge function nor a filter: to set one is ErrInvalid.
 	Timestamps Timestamps

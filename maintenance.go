@@ -124,8 +124,8 @@ func (d *DB) Collect(ctx context.Context) error {
 func (d *DB) DropPrefix(ctx context.Context, prefix []byte) error { return d.drop(ctx, nil, prefix) }
 
 // DropAll is DropPrefix for all keys of all keyspaces. The keyspaces stay, with their
-// settings. DropAll takes about the time of a commit and a flush, because it reads no
-// file that holds nothing else.
+// settings. DropAll deletes whole files without reading them. So it takes about the time of
+// a commit and a flush.
 func (d *DB) DropAll(ctx context.Context) error {
 	return d.dropRange(ctx, nil, nil, nil)
 }

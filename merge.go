@@ -34,8 +34,8 @@ type OperandCombiner interface {
 
 var (
 	// ErrNoMergeFunction says that the merge function of a key is not registered in
-	// Options.MergeFunctions. The text names it. Nothing is lost: with the function, the
-	// key can be read again.
+	// Options.MergeFunctions, or that none is set. The text tells. Stored operands stay: with
+	// the function, the key can be read again. If Merge returns the error, it wrote nothing.
 	ErrNoMergeFunction = partial.ErrNoFunction
 
 	// ErrMerge says that a merge function returned an error or panicked. It wraps that
@@ -50,8 +50,9 @@ var (
 const MaxOperandSize = base.MaxOperandSize
 
 // Merge writes an operand for key. A later read of the key applies Options.MergeFunction to the
-// older value and all operands since. Merge copies key and operand, so the caller may reuse
-// them at once.
+// older value and all operands since. Without a registered function, Merge returns
+// ErrNoMergeFunction and writes nothing. It copies key and operand, so the caller may reuse them
+// at once.
 //
 // Merge reads nothing, so operands of several transactions for one key are no conflict. For
 // a transaction that read the key, the operand is a write like any other. A transaction
@@ -66,7 +67,7 @@ const MaxOperandSize = base.MaxOperandSize
 func (tx Txn) Merge(key, operand []byte) error { return tx.t.Merge(key, operand) }
 
 // Renew gives the value of key a new expiry time, TTL or ExpiresAt, without writing
-// the value again. If key has no value when the transaction commits, or an expired value,
+// the value again. Another option is ErrInvalid. If key has no value when the transaction commits, or an expired value,
 // Renew does nothing.
 //
 // Renew reads nothing, so it is no conflict with other writes of the key. For a

@@ -66,8 +66,8 @@ type Options struct {
 	// above the stored LargeValueThreshold, set both.
 	//
 	// If the large values of a commit have 2 MiB or more together, the commit writes
-	// them once, straight to a value file. With a small MemtableSize, a quarter of it is
-	// enough. Other commits write their values to the log, and a flush writes them again.
+	// them once, straight to a value file. If MemtableSize is below 8 MiB, a quarter of it
+	// is enough. Other commits write their values to the log, and a flush writes them again.
 	//
 	// Each such commit has value files of its own, so scans of many commits are slower.
 	// DB.Compact sorts values of up to 64 KiB across commits. An idle database does so

@@ -69,8 +69,8 @@ type SalvageKey struct {
 // Without a readable manifest, data from obsolete files, such as deleted keys, may return, and
 // operands may count twice. Values may be as they were before a compaction filter. Keyspaces
 // get names such as "keyspace-3" and the default settings, which the caller then sets anew.
-// Ingested entries whose version only the manifest had count as lost, although they are
-// copied: older values or deletions of their keys may hide them.
+// Salvage copies ingested entries whose version only the manifest had. It still reports them
+// as lost, because older values or deletions of their keys may hide them.
 func Salvage(ctx context.Context, from, to string, o SalvageOptions) (SalvageReport, error) {
 	ctx = work.Given(ctx)
 	opts := (&Options{FS: o.FS, Keys: o.Keys}).withDefaults()

@@ -68,7 +68,8 @@ type Stats struct {
 	// Waits counts how often commits waited for background jobs, and WaitTime is
 	// how long they waited in all. Debt is how many bytes compactions must write
 	// until the tree is in shape. Commits slow down in proportion to it. They also slow
-	// down when much of the values in value files is garbage.
+	// down when much of the values in value files is garbage. On a nearly full disk a commit
+	// also waits for free space, up to a second, which Waits leaves out.
 	Waits    int64
 	WaitTime time.Duration
 	Debt     int64

@@ -31,7 +31,7 @@ type TimedTxn struct{ t transaction.TimedTxn }
 
 // At returns the transaction at a timestamp. The keyspace of tx must have been created
 // with KeyspaceOptions.Timestamps. Otherwise all operations of the result return
-// ErrInvalid.
+// ErrInvalid. So do reads and writes in a keyspace with timestamps without At.
 //
 // A timestamp is any number of the caller's. Versions may arrive in any order, and one
 // transaction may read and write at any number of timestamps. All its writes become

@@ -73,12 +73,14 @@ last commit, use -after with the version of the last line minus 1. Skip the line
 you have.`, runChanges},
 		{"load", "DIR FILE", "store all keys of a file in one commit", `Each line is a key, a tab and a value, escaped as scan prints them. A FILE of -
 means standard input. Of equal keys, the last one counts. With -sorted, the keys must
-ascend, and are written once instead of twice. After an error, no key is stored,
-unless it has printed the number of keys.`, runLoad},
+ascend, and are never written twice. A line has at most 1 GiB. After an error, no key
+is stored, unless it has printed the number of keys. If the error says that the
+database takes no more writes, look whether the keys are there.`, runLoad},
 		{"pack", "FILE OUT", "write lines to a file of sorted entries", `It needs no database. Lines are as for load, and their keys ascend. The command
 ingest takes the new file OUT into a database.`, runPack},
 		{"ingest", "DIR FILE...", "store files of sorted entries in one commit", `It verifies every byte. The ranges of keys of the FILEs must not overlap. After an
-error, no key is stored, unless it has printed the number of keys.`, runIngest},
+error, no key is stored, unless it has printed the number of keys. If the error says
+that the database takes no more writes, look whether the keys are there.`, runIngest},
 		{"keyspaces", "DIR", "list, create or delete keyspaces", `It lists all keyspaces with their settings. With -create or -drop it changes them
 instead, and needs the database for itself.`, runKeyspaces},
 		{"configure", "DIR", "change settings of a keyspace", `The database stores the settings. They hold for programs that open it without their
@@ -91,8 +93,8 @@ prints what it can, and exits with 1.`, runInfo},
 		{"stats", "DIR", "print the size and structure of a database", `The compaction debt is the bytes that compactions must write until the tree is in
 shape.`, runStats},
 		{"check", "DIR", "verify every byte of a database", `It prints each problem as a line, and exits with 1 if there is one. If it cannot read
-on, it says so after the problems so far. While it runs, no process can open the database
-to write. A process that has the database open already writes on.
+on, it says so after the problems so far. If no process has the database open to write,
+none can open it so until check ends. A process that has it open already writes on.
 
 With -repair it first rebuilds what the rest of a table determines: hash indexes,
 indexes of first keys (fences), checksums, properties and footers. It also corrects one
@@ -144,8 +146,8 @@ DIR must not exist. The command works in DIR.restore. After an interruption, run
 same command again to continue, or remove DIR.restore. Without -key-file, all databases
 restored of one backup of an encrypted database have the same identity.`, runRestoreFiles},
 		{"verify-files", "STORE [ID...]", "verify every byte of file backups", `Without an ID it verifies the newest backup.`, runVerifyFiles},
-		{"backups", "STORE", "list file backups, and delete old ones", `It prints a line for each backup, the oldest first. With -keep it first deletes the
-other backups, of whatever database, and all files that no backup has. If it cannot read
+		{"backups", "STORE", "list file backups, and delete old ones", `It prints a line for each backup, the oldest first. With -keep N it first deletes all
+but the newest N backups, of whatever database, and all files that no backup has. If it cannot read
 the list of a backup to keep, it deletes nothing. Then delete that backup with -delete.`, runBackups},
 		{"compact", "DIR", "reclaim the space of all deleted data", `It rewrites the tables without deleted, overwritten and expired data. Without
 -from and -to it also rewrites value files. Background jobs do this by themselves where

@@ -51,8 +51,8 @@ const (
 	coldManyReason = "Badger gives the system no advice, so it reads 8 MiB ahead for each fault on this device. A small file is in memory after some faults. " +
 		"bbolt asks for no read-ahead."
 	aheadReason   = "stoat writes log segments ahead, so that a commit need not wait for the file system to record a new length. Those bytes count twice."
-	slowestReason = "The slowest hundredth of one goroutine is that of one sync of the device. stoat overwrites what was written ahead, and Pebble its old log files. " +
-		"Other peers append, because the harness opened them with their defaults. RocksDB can recycle log files, but version 7.8.3 ignores that in its default recovery mode. The limits name both."
+	slowestReason = "The slowest hundredth of one goroutine is that of one sync of the device. stoat overwrites what was written ahead, and Pebble and RocksDB their old log files. " +
+		"Other peers append. The limits name both."
 	queuedReason = "A commit may wait for the sync before its own, and then for its own. What else delays the slowest hundredth was not found out."
 	seekReason   = "A seek and its entries wait for memory again and again: each of fences, directory, keys and values says where the next is. " +
 		"The limits name the time of one such access. The figures of decision 0019 have the experiments. Longer first batches make short seeks slower, and prefetch instructions gained little."
@@ -62,8 +62,8 @@ const (
 	largeReason = "After an open, stoat reads every byte of a value to verify it, before it shows one. The limits name the speed of memory. Both processors already share this work (decision 0043). " +
 		"bbolt and LMDB verify nothing. bbolt reads all pages when it opens a database without a stored freelist, before this scan begins."
 	loadReason   = "Log, flush and collection write two to three bytes for each user byte, through the page cache. The limits name what the device takes that way, and directly."
-	commitReason = "One goroutine waits for one sync of a log that was written ahead, which takes nearly all of the time. Peers append to a file, because the harness opened them with their defaults; the limits name both. " +
-		"RocksDB can recycle log files, but version 7.8.3 ignores that in its default recovery mode. After its first flushes Pebble overwrites old log files instead, as here. In a small run with 16 goroutines it made 1.4 times as many commits after them as before. " +
+	commitReason = "One goroutine waits for one sync of a log that was written ahead, which takes nearly all of the time. RocksDB recycles its log files and does the same. So both come close to the syncs of an overwrite that the device takes, one after the other; the limits name them. " +
+		"Pebble overwrites old log files after its first flushes. Other peers append to a file. " +
 		"With 16 goroutines, one sync serves all of them (decision 0048). With 64, two processors make the groups while the device syncs. The figures of decision 0039 have the experiments that gained nothing. " +
 		"These are one direct write in place of write and sync, three groups in flight, and write-back that starts before the sync."
 	counterReason   = "While updates of one key take turns, one group is in flight, so the sync bounds the rate. bbolt's Batch does the same with one transaction for all. The figures of decision 0039 have the experiments."
