@@ -189,6 +189,9 @@ func (r *Reader) readSections() (s [5][]byte, err error) {
 // slices in it.
 func (r *Reader) Properties() Properties { return r.props }
 
+// HashSeed returns the seed of the hash with which the table finds keys.
+func (r *Reader) HashSeed() uint64 { return r.hashSeed }
+
 // Deletions returns the range tombstones of the table, nil if it has none. They
 // stay valid after Close.
 func (r *Reader) Deletions() *rangedel.List { return r.deletions }

@@ -21,7 +21,7 @@ func isCorrupt(err error) bool { return errors.Is(err, base.ErrCorrupt) }
 func BenchmarkGet(b *testing.B) {
 	const keys = 2_000_000
 	for _, runs := range []int{0, 5, 11} {
-		x := &testTree{fs: vfs.OS(), dir: b.TempDir()}
+		x := &testTree{fs: vfs.OS(), dir: b.TempDir(), seed: testSeed}
 		rng := rand.New(rand.NewPCG(1, 2))
 		value := make([]byte, 128)
 		perRun := keys / 20
@@ -86,7 +86,7 @@ func putBenchKey(key []byte, i int) []byte {
 func BenchmarkSeek(b *testing.B) {
 	const keys, tables = 2_000_000, 8
 	for _, runs := range []int{0, 1, 8} {
-		x := &testTree{fs: vfs.OS(), dir: b.TempDir()}
+		x := &testTree{fs: vfs.OS(), dir: b.TempDir(), seed: testSeed}
 		rng := rand.New(rand.NewPCG(1, 2))
 		value := make([]byte, 128)
 		fill := func(level int, run uint64, from, to, step int) {

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -180,11 +181,20 @@ func (f *Files) open(t *manifest.Table, opts table.ReaderOptions) (_ *table.Read
 	if err != nil {
 		return nil, err
 	}
-	if got := r.Properties().Salt; got != t.Salt {
+	if err := cmp.Or(agree("salt of a table", r.Properties().Salt, t.Salt),
+		agree("hash seed of a table", r.HashSeed(), f.opts.HashSeed)); err != nil {
 		_ = r.Close() // it was only opened; the mismatch says more
-		return nil, base.InFile(base.Corrupt(-1, "salt of a table", fmt.Sprintf("%#x", got), fmt.Sprintf("%#x", t.Salt)), name)
+		return nil, base.InFile(err, name)
 	}
 	return r, nil
+}
+
+// agree returns corruption if a file has another number than the manifest.
+func agree(what string, got, want uint64) error {
+	if got == want {
+		return nil
+	}
+	return base.Corrupt(-1, what, fmt.Sprintf("%#x", got), fmt.Sprintf("%#x", want))
 }
 
 // OpenValues is Open for a value file.

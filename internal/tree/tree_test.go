@@ -34,6 +34,7 @@ func must(t testing.TB, err error) {
 type testTree struct {
 	fs      vfs.FS
 	dir     string
+	seed    uint64 // of the database
 	next    base.FileNum
 	version manifest.Version
 	entries []base.Entry // of all tables
@@ -43,10 +44,10 @@ type testTree struct {
 func newTestTree(t testing.TB) *testTree {
 	fs := memfs.New()
 	must(t, fs.MkdirAll(testDir))
-	return &testTree{fs: fs, dir: testDir}
+	return &testTree{fs: fs, dir: testDir, seed: testSeed}
 }
 
-func (x *testTree) options() Options { return Options{FS: x.fs, Dir: x.dir, HashSeed: testSeed} }
+func (x *testTree) options() Options { return Options{FS: x.fs, Dir: x.dir, HashSeed: x.seed} }
 
 // add makes a table of sorted entries and appends it to its level.
 func (x *testTree) add(t testing.TB, level int, run uint64, entries []base.Entry) {
@@ -262,9 +263,10 @@ func TestView_UnchangedLevelsKeepTheirReaders(t *testing.T) {
 func TestOpen_MissingOrWrongFileIsCorruption(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(x *testTree){
-		"missing": func(x *testTree) { must(t, x.fs.Remove(x.fs.Join(x.dir, base.TableName(1)))) },
-		"shorter": func(x *testTree) { x.version.Levels[6][0].Size++ },
-		"another": func(x *testTree) { x.version.Levels[6][0].Salt++ },
+		"missing":         func(x *testTree) { must(t, x.fs.Remove(x.fs.Join(x.dir, base.TableName(1)))) },
+		"shorter":         func(x *testTree) { x.version.Levels[6][0].Size++ },
+		"another":         func(x *testTree) { x.version.Levels[6][0].Salt++ },
+		"of another hash": func(x *testTree) { x.seed++ },
 	} {
 		x := newTestTree(t)
 		x.add(t, 6, 0, []base.Entry{{Key: testKey(1), Seq: 1, Meta: base.Meta{Kind: base.KindSet}}})

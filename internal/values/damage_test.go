@@ -127,6 +127,21 @@ func step() int {
 	return 1
 }
 
+func TestOpen_RefusesTheChecksumOfARemapThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	data, _ := smallFile(t, false)
+	le := binary.LittleEndian
+	at := len(data) - footerSize
+	tail := data[at:]
+	le.PutUint64(tail[104:], 1)
+	le.PutUint64(tail[112:], partSum(testSalt, tail[:112], int64(at)))
+	_, err := openBytes(t, data, testSalt)
+	mustBeCorrupt(t, err)
+	if err == nil {
+		t.Error("the file opens")
+	}
+}
+
 // reseal gives a damaged file valid checksums, like an attacker.
 func reseal(data []byte) {
 	le := binary.LittleEndian
@@ -141,7 +156,11 @@ func reseal(data []byte) {
 	le.PutUint64(tail[16:], testSalt)
 	le.PutUint64(tail[24:], testNum)
 	if end := int64(le.Uint64(tail[40:])); end >= fileHeaderSize && end <= size-footerSize {
-		le.PutUint64(tail[104:], partSum(testSalt, data[end:size-footerSize], end))
+		sum := uint64(0)
+		if le.Uint32(tail[88:]) > 0 {
+			sum = partSum(testSalt, data[end:size-footerSize], end)
+		}
+		le.PutUint64(tail[104:], sum)
 		resealRecords(data[:end])
 	}
 	le.PutUint64(tail[112:], partSum(testSalt, tail[:112], size-footerSize))

@@ -111,6 +111,8 @@ func (f *footer) check(size int64, zero uint32) error {
 		return base.Corrupt(at+64, "length of the shortest record", f.shortest, "the length of a record")
 	case f.remap.count > 0 && uint64(f.remap.count) != f.values:
 		return base.Corrupt(at+88, "count of the remap's entries", f.remap.count, f.values)
+	case f.remap.count == 0 && f.remapSum != 0:
+		return base.Corrupt(at+104, "checksum of a file without a remap", f.remapSum, 0)
 	}
 	if err := f.remap.check(at+88, at-f.recordsEnd); err != nil {
 		return err
