@@ -101,19 +101,16 @@ func (p *picker) countSmall(j *Joining, most int) int {
 // below level 0 refer to. It skips tables that are not in order, as they may refer to
 // many files.
 func (p *picker) countShort(j *Joining) (n int) {
-	referred := map[base.FileNum]uint64{}
+	files := p.smallFiles(j)
 	for _, tables := range p.v.Levels[1:] {
-		for _, t := range tables {
-			if !inOrder(t) {
-				continue
-			}
-			for _, ref := range t.Values {
-				referred[ref.File] += ref.Bytes
+		for i, t := range tables {
+			if inOrder(t) {
+				files.refer(t, i)
 			}
 		}
 	}
-	for num, bytes := range referred {
-		if f, ok := p.v.Value(num); ok && p.small(j, f) && short(f) && f.Live == bytes {
+	for _, f := range files {
+		if f.short && f.referred == f.live {
 			n++
 		}
 	}
@@ -123,29 +120,24 @@ func (p *picker) countShort(j *Joining) (n int) {
 // automaticJoining is the joining that no caller asked for.
 var automaticJoining = Joining{growth: joinGrowth}
 
-// pickJoin joins small files if there are more than most. It looks for neighbouring
-// tables of a level that alone refer to the most of them. It skips level 0, where nothing
-// stays for long.
+// pickJoin joins small files if there are more than most.
 func (p *picker) pickJoin(most int, j Joining) (Plan, bool) {
 	if p.countSmall(&j, max(most, 1)) <= max(most, 1) {
 		return Plan{}, false
 	}
+	return p.join(&j)
+}
+
+// join looks for neighbouring tables of a level that alone refer to the most small files. It
+// skips level 0, where nothing stays for long.
+func (p *picker) join(j *Joining) (Plan, bool) {
 	keys := keyRange{lo: j.Lo, hi: j.Hi, open: true}
-	plan := Plan{Reason: ReasonFiles}
+	plan, files := Plan{Reason: ReasonFiles}, p.smallFiles(j)
 	for level := last; level > 0; level-- {
-		tables := within(p.v.Levels[level], keys)
-		for n := 0; len(tables) > 0; tables = tables[n:] {
-			var whole []manifest.LiveValues
-			n, whole = p.referring(tables, &j)
-			join, bytes := joinable(whole, j.growth, p.joinMax())
-			if len(join) == 0 || bytes*joinTables < uint64(bytesOf(tables[:n])) {
-				n = 1
-				continue
-			}
-			if len(join) > len(plan.Join) {
-				plan.Inputs, plan.OutputLevel, plan.Join = [manifest.Levels][]*manifest.Table{}, level, join
-				plan.Inputs[level] = tables[:n:n]
-			}
+		tables, join := p.joinIn(within(p.v.Levels[level], keys), files, j.growth)
+		if len(join) > len(plan.Join) {
+			plan.Inputs, plan.OutputLevel, plan.Join = [manifest.Levels][]*manifest.Table{}, level, join
+			plan.Inputs[level] = tables
 		}
 	}
 	if len(plan.Join) == 0 {
@@ -154,55 +146,47 @@ func (p *picker) pickJoin(most int, j Joining) (Plan, bool) {
 	return plan.finish(p.v, p.s), true
 }
 
+// joinIn returns the neighbouring tables of a level that alone refer to the most files worth
+// joining, and these files.
+func (p *picker) joinIn(level []*manifest.Table, files smallFiles, growth uint64) (tables []*manifest.Table, join []base.FileNum) {
+	w := windowOver(level, files)
+	for len(w.firsts) > 0 {
+		w.grow(p.s.InputMax, p.joinMax())
+		if w.begins() && w.whole*joinTables >= uint64(w.size) {
+			some, bytes := joinable(w.files(), growth, p.joinMax())
+			if len(some) > 0 && bytes*joinTables >= uint64(w.size) {
+				if len(some) > len(join) {
+					tables, join = level[w.from:w.to:w.to], some
+				}
+				w.empty()
+				continue
+			}
+		}
+		w.shift()
+	}
+	return tables, join
+}
+
 // joinMax returns the approximate maximum number of bytes that one plan rewrites.
 func (p *picker) joinMax() uint64 { return uint64(min(joinBytes, p.s.InputMax)) }
 
-// referring returns how many tables, from the first on, each refer to a small file that
-// may be joined. whole holds the files that they alone refer to. It stops at the size of
-// one plan.
-func (p *picker) referring(tables []*manifest.Table, j *Joining) (n int, whole []manifest.LiveValues) {
-	refer := map[base.FileNum]uint64{}
-	size, bytes := int64(0), uint64(0)
-	for ; n < len(tables) && bytes < p.joinMax(); n++ {
-		if size += tables[n].Size; n > 0 && size > p.s.InputMax {
-			break
-		}
-		some := false
-		for _, ref := range tables[n].Values {
-			f, ok := p.v.Value(ref.File)
-			if !ok || !p.small(j, f) || short(f) && !inOrder(tables[n]) {
-				continue
-			}
-			some = true
-			if refer[f.Num] += ref.Bytes; refer[f.Num] == f.Live {
-				whole = append(whole, f)
-				bytes += f.Live
-			}
-		}
-		if !some {
-			break
-		}
-	}
-	return n, whole
-}
-
 // joinable returns the files worth joining, in ascending order, and the bytes that this
 // moves: at most about most. It prefers the smallest files.
-func joinable(files []manifest.LiveValues, growth, most uint64) (join []base.FileNum, bytes uint64) {
-	slices.SortFunc(files, func(a, b manifest.LiveValues) int {
-		return cmp.Or(cmp.Compare(a.Live, b.Live), cmp.Compare(a.Num, b.Num))
+func joinable(files []*smallFile, growth, most uint64) (join []base.FileNum, bytes uint64) {
+	slices.SortFunc(files, func(a, b *smallFile) int {
+		return cmp.Or(cmp.Compare(a.live, b.live), cmp.Compare(a.num, b.num))
 	})
 	n, sum := 0, uint64(0)
 	for i, f := range files {
 		if sum >= most {
 			break
 		}
-		if sum += f.Live; sum >= growth*f.Live {
+		if sum += f.live; sum >= growth*f.live {
 			n, bytes = i+1, sum
 		}
 	}
 	for _, f := range files[:n] {
-		join = append(join, f.Num)
+		join = append(join, f.num)
 	}
 	slices.Sort(join)
 	return join, bytes
@@ -216,7 +200,10 @@ func (p *picker) joinDebt() int64 {
 	}
 	j := automaticJoining
 	small := p.countSmall(&j, joinDebtFiles)
-	if _, due := p.pickJoin(joinDebtFiles, j); !due {
+	if small <= joinDebtFiles {
+		return 0
+	}
+	if _, due := p.join(&j); !due {
 		return 0
 	}
 	return int64(small-joinDebtFiles) * joinDebtBytes

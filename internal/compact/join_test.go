@@ -2,6 +2,7 @@ package compact
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -217,4 +218,152 @@ func TestJoin_DebtForVeryManySmallFiles(t *testing.T) {
 	if debt := Debt(&tr.v, Shape{}); debt != 0 {
 		t.Errorf("that stay as they are: %d", debt)
 	}
+}
+
+func TestPickNeeded_JoinsNoFiles(t *testing.T) {
+	t.Parallel()
+	for _, idle := range []bool{false, true} {
+		var tr joinTree
+		tr.files(joinFiles+1, joinMiB)
+		if plan, due := PickNeeded(&tr.v, Shape{Idle: idle}); due {
+			t.Errorf("idle %t: %s", idle, plan.String())
+		}
+	}
+}
+
+// spread adds files of that many bytes, and tables that each refer to a part of all of them.
+func (t *joinTree) spread(files int, bytes uint64, tables int) {
+	var all []base.FileNum
+	for range files {
+		all = append(all, t.file(bytes))
+	}
+	for range tables {
+		t.table(last, 32<<20, uint64(tables), all...)
+	}
+}
+
+func TestJoin_NotIfMoreTablesReferThanOnePlanReads(t *testing.T) {
+	t.Parallel()
+	const tables = 40
+	var tr joinTree
+	tr.spread(joinFiles+1, joinMiB, tables)
+	p := newPicker(&tr.v, Shape{})
+	if plan, due := p.pickJoin(joinFiles, automaticJoining); due {
+		t.Errorf("%s", plan.String())
+	}
+	j, steps := automaticJoining, 0
+	for w := windowOver(tr.v.Levels[last], p.smallFiles(&j)); len(w.firsts) > 0; steps++ {
+		if w.grow(p.s.InputMax, p.joinMax()); w.begins() || w.to != 8 {
+			t.Errorf("a window of %d tables refers to all of some files: %t", w.to, w.begins())
+		}
+		w.shift()
+	}
+	if steps != 1 {
+		t.Errorf("the window moves %d times, want once: no file begins behind the first table", steps)
+	}
+	// Only the last table refers to these.
+	whole := tr.files(joinFiles+1, joinMiB)
+	plan, due := newPicker(&tr.v, Shape{}).pickJoin(joinFiles, automaticJoining)
+	if !due || len(plan.Inputs[last]) != 1 || !slices.Equal(plan.Join, whole[:128]) {
+		t.Errorf("due %t: %s, of %d files", due, plan.String(), len(plan.Join))
+	}
+}
+
+func TestJoin_TheSlidingWindowFindsWhatEachWindowByItselfWould(t *testing.T) {
+	t.Parallel()
+	found := 0
+	for seed := range uint64(500) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		tr := randomJoinTree(rng)
+		p := newPicker(&tr.v, Shape{InputMax: 16 * joinMiB})
+		level, j := tr.v.Levels[last], automaticJoining
+		tables, join := p.joinIn(level, p.smallFiles(&j), j.growth)
+		wantTables, want := joinEachWindow(p, level, j.growth)
+		if !slices.Equal(tables, wantTables) || !slices.Equal(join, want) {
+			t.Errorf("seed %d: joins %v of %d tables, want %v of %d", seed, join, len(tables), want, len(wantTables))
+		}
+		if len(want) > 0 {
+			found++
+		}
+	}
+	if found < 50 || found == 500 {
+		t.Errorf("%d of 500 trees have files to join, want some but not all", found)
+	}
+}
+
+// randomJoinTree returns a tree in which up to four neighbouring tables refer to a file. To
+// some files, another level refers as well.
+func randomJoinTree(rng *rand.Rand) *joinTree {
+	tr := new(joinTree)
+	refers := make([][]base.FileNum, 1+rng.IntN(30))
+	for range 1 + rng.IntN(100) {
+		f := tr.file(rng.Uint64N(joinMiB) + 1024)
+		at := rng.IntN(len(refers))
+		for i := range min(1+rng.IntN(4), len(refers)-at) {
+			if i == 0 || rng.IntN(3) > 0 {
+				refers[at+i] = append(refers[at+i], f)
+			}
+		}
+	}
+	sizeMax := int64(joinMiB) << rng.IntN(4)
+	for _, files := range refers {
+		tr.table(last, rng.Int64N(sizeMax)+1024, 2, files...)
+	}
+	for i := range tr.v.Values {
+		if rng.IntN(10) == 0 {
+			tr.v.Values[i].Live++
+		}
+	}
+	return tr
+}
+
+// joinEachWindow is picker.joinIn for a level in which all files are small. It reads the
+// references again for each window.
+func joinEachWindow(p *picker, level []*manifest.Table, growth uint64) (tables []*manifest.Table, join []base.FileNum) {
+	for from := 0; from < len(level); {
+		to, size, bytes, begins := from, int64(0), uint64(0), false
+		seen := map[base.FileNum]*smallFile{}
+		var whole []*smallFile
+		for ; to < len(level) && len(level[to].Values) > 0 && bytes < p.joinMax(); to++ {
+			if to > from && size+level[to].Size > p.s.InputMax {
+				break
+			}
+			size += level[to].Size
+			for _, ref := range level[to].Values {
+				f := seen[ref.File]
+				if f == nil {
+					v, _ := p.v.Value(ref.File)
+					f = &smallFile{num: ref.File, live: v.Live, first: to}
+					seen[ref.File] = f
+				}
+				if f.referred += ref.Bytes; f.referred == f.live {
+					whole, bytes, begins = append(whole, f), bytes+f.live, begins || f.first == from
+				}
+			}
+		}
+		some, moved := joinable(whole, growth, p.joinMax())
+		if !begins || len(some) == 0 || moved*joinTables < uint64(size) {
+			from++
+			continue
+		}
+		if len(some) > len(join) {
+			tables, join = level[from:to], some
+		}
+		from = to
+	}
+	return tables, join
+}
+
+// BenchmarkDebt_SmallFilesSpreadOverAllTables has the value files of large commits whose keys
+// are anywhere. They cannot be joined.
+func BenchmarkDebt_SmallFilesSpreadOverAllTables(b *testing.B) {
+	const files, tables = 25_000, 40
+	var tr joinTree
+	tr.spread(files, 4*joinMiB, tables)
+	for b.Loop() {
+		if debt := Debt(&tr.v, Shape{}); debt != 0 {
+			b.Fatalf("the debt is %d", debt)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(files*tables), "ns/reference")
 }

@@ -29,6 +29,19 @@ func newPicker(v *manifest.Version, s Shape) *picker {
 // that only reduce the number of files come last.
 func Pick(v *manifest.Version, s Shape) (Plan, bool) {
 	p := newPicker(v, s)
+	if plan, ok := p.pickNeeded(); ok {
+		return plan, true
+	}
+	if plan, ok := p.pickNeighbours(); ok {
+		return plan, true
+	}
+	return p.pickJoin(joinFiles, automaticJoining)
+}
+
+// PickNeeded is Pick without the plans that only reduce the number of files.
+func PickNeeded(v *manifest.Version, s Shape) (Plan, bool) { return newPicker(v, s).pickNeeded() }
+
+func (p *picker) pickNeeded() (Plan, bool) {
 	if plan, ok := p.whole.pickDead(); ok {
 		return plan, true
 	}
@@ -45,14 +58,9 @@ func Pick(v *manifest.Version, s Shape) (Plan, bool) {
 		return plan, true
 	}
 	if p.s.Idle {
-		if plan, ok := p.pickIdle(); ok {
-			return plan, true
-		}
+		return p.pickIdle()
 	}
-	if plan, ok := p.pickNeighbours(); ok {
-		return plan, true
-	}
-	return p.pickJoin(joinFiles, automaticJoining)
+	return Plan{}, false
 }
 
 // pickSize merges small runs of level 0, or it compacts level 0 or a level below it,
@@ -89,11 +97,7 @@ func (p *picker) valueScore() float64 {
 	if newest == 0 {
 		return 0
 	}
-	all := uint64(0)
-	for _, f := range p.v.Values {
-		all += f.Bytes
-	}
-	part := p.s.Slack * float64(all) / valuesPart
+	part := p.s.Slack * float64(p.v.ValueFileBytes) / valuesPart
 	refers := float64(newest) / max(float64(p.s.ValuesMin), part)
 	hides := p.s.Replacing * float64(newest) / max(float64(p.s.ValuesMin/8), part)
 	return max(refers, hides)

@@ -69,6 +69,9 @@ type Plan struct {
 	Run         uint64
 
 	Drop, Move bool
+	// Cuts says that the plan cuts one table of level 0 at all of Splits. The outputs take
+	// its place in its run. Their filter is that of the table, which covers the whole run.
+	Cuts bool
 	// At most one of Gather and Join is set.
 	//
 	// Gather is the maximum number of bytes of values to rewrite in key order, starting
@@ -90,7 +93,8 @@ type Plan struct {
 	// SplitMin is the minimum size in bytes of an output that ends at a split, or between two
 	// keyspaces. Below level 0 it is an eighth of a full table or more.
 	SplitMin int64
-	// around says that each output ends at a split, so that none lies over a damaged table.
+	// around says that each output ends at a split, so that none lies over a damaged table,
+	// or over a bound at which the plan cuts.
 	around bool
 }
 
@@ -202,6 +206,13 @@ func (p *Plan) Tables() []*manifest.Table {
 		all = append(all, tables...)
 	}
 	return all
+}
+
+// Bounds returns the smallest range that contains all inputs. hi is inclusive unless
+// hiExclusive is set.
+func (p *Plan) Bounds() (lo, hi []byte, hiExclusive bool) {
+	r := hull(p.Tables())
+	return r.lo, r.hi, r.open
 }
 
 // finish derives the other fields from the inputs: whether anything older is below, the

@@ -32,6 +32,7 @@ func TestPick_ValuesThatMayReplaceOthersAreMergedSoonerWhileTheDatabaseDoesNotGr
 				Values: []manifest.ValueRef{{File: 9, Bytes: 100 * mib}}},
 			&manifest.Table{Level: last, Smallest: []byte("a"), Largest: []byte("z"), Size: 8 * mib})
 		v.Values = []manifest.LiveValues{{ValueFile: &manifest.ValueFile{Num: 9, Bytes: c.all}, Live: c.all}}
+		v.ValueFileBytes = c.all
 		s := Shape{ValuesMin: c.always, Replacing: c.replacing, Slack: c.slack}
 		if p, due := Pick(v, s); due != c.due || due && p.Reason != ReasonValues {
 			t.Errorf("%s: picked %s, want that something is due: %t", c.name, p.String(), c.due)

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"slices"
+	"sort"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/compact"
@@ -16,12 +17,12 @@ import (
 // nothing that had expired before.
 func (j *Jobs) partialAbove(plan *compact.Plan) func(key []byte) bool {
 	var of *manifest.Version
-	var above []*manifest.Table
+	var above [][]*manifest.Table
 	inTables := func(v *manifest.Version, key []byte) bool {
 		if plan != nil && v != of {
-			of, above = v, tablesAbove(v, plan)
+			of, above = v, runsAbove(v, plan)
 		}
-		return slices.ContainsFunc(above, func(t *manifest.Table) bool { return t.Contains(key) })
+		return slices.ContainsFunc(above, func(run []*manifest.Table) bool { return inRun(run, key) })
 	}
 	return func(key []byte) bool {
 		if v, without := withoutPartials(j.store.View); without {
@@ -51,15 +52,31 @@ func hasPartials(t *memtable.Table) bool {
 	return keys > 0
 }
 
-// tablesAbove returns the tables with partial entries that may be newer than the inputs of
-// a plan.
-func tablesAbove(v *manifest.Version, plan *compact.Plan) (above []*manifest.Table) {
-	for level, tables := range v.Levels[:plan.OutputLevel+1] {
-		for _, t := range tables {
-			if t.Partials > 0 && !slices.Contains(plan.Inputs[level], t) {
-				above = append(above, t)
+// runsAbove returns the tables with partial entries that may hold newer versions of the keys
+// of a plan. The tables of a run or of a level are one list, in key order. Below level 0, a
+// table of the output level that is no input has no keys of the plan.
+func runsAbove(v *manifest.Version, plan *compact.Plan) (runs [][]*manifest.Table) {
+	lo, hi, hiExclusive := plan.Bounds()
+	for level := range max(1, plan.OutputLevel) {
+		var run []*manifest.Table
+		for _, t := range v.Overlapping(level, lo, hi, hiExclusive) {
+			if t.Partials == 0 || slices.Contains(plan.Inputs[level], t) {
+				continue
 			}
+			if len(run) > 0 && run[0].Run != t.Run {
+				runs, run = append(runs, run), nil
+			}
+			run = append(run, t)
+		}
+		if len(run) > 0 {
+			runs = append(runs, run)
 		}
 	}
-	return above
+	return runs
+}
+
+// inRun reports whether key lies within the bounds of a table of a run.
+func inRun(run []*manifest.Table, key []byte) bool {
+	i := sort.Search(len(run), func(i int) bool { return !run[i].EndsBefore(key) })
+	return i < len(run) && !run[i].StartsAfter(key)
 }

@@ -67,7 +67,7 @@ func (j *Jobs) Need(v *manifest.Version, horizon uint64) space.Need {
 	shape := j.Shape(work.Idle, horizon)
 	shape.InputMax, shape.OutputMax = space.MergeMax, 0
 	shape.Scarce = false // otherwise the need of scarce space would keep space scarce
-	if plan, due := compact.Pick(v, shape); due && !plan.Move && !plan.Drop && !plan.ForFewerFiles() {
+	if plan, due := compact.PickNeeded(v, shape); due && !plan.Move && !plan.Drop {
 		next = plan.InputBytes()
 	}
 	n := space.Need{Merge: space.MergeNeed(next, v.TableBytes(), TableSize(j.o.MemtableSize))}
@@ -93,8 +93,8 @@ func (j *Jobs) Use(v *manifest.Version, flushed base.SeqNum, shape compact.Shape
 
 // Garbage is Use without Newest. It runs no picker.
 func (j *Jobs) Garbage(v *manifest.Version, flushed base.SeqNum) (u throttle.Use) {
+	u.All = v.ValueFileBytes
 	for _, f := range v.Values {
-		u.All += f.Bytes
 		switch garbage := f.Bytes - min(f.Live, f.Bytes); {
 		case garbage == 0:
 		case f.Live > 0 && j.quarantine.HasValues(f.ValueFile), j.commits.Held.Kept(f.Num):
