@@ -115,8 +115,9 @@ func (d *DB) Collect(ctx context.Context) error {
 // DropPrefix deletes all keys of the default keyspace that start with prefix. It
 // frees their space before it returns, except what open transactions still see. Background
 // jobs free that when those transactions have ended. Values stay in value files of which
-// little is garbage, until a background job or Collect frees them. Other transactions go
-// on. A key that is set while DropPrefix runs is deleted only if its commit came first.
+// the call makes little garbage, until a background job or Collect frees them. Other
+// transactions go on. A key that is set while DropPrefix runs is deleted only if its commit
+// came first.
 //
 // One commit deletes the keys, with the durability of Options. If ctx ends after
 // the commit, or another error follows it, the keys stay deleted. Background jobs then

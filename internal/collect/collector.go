@@ -10,6 +10,7 @@ import (
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/histogram"
 	"github.com/stoatdb/stoat/internal/lock"
+	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/quarantine"
 	"github.com/stoatdb/stoat/internal/space"
@@ -145,10 +146,15 @@ func (c *Collector) pressure(idle bool) values.Pressure {
 
 // Pick returns the files that are most worth collecting.
 func (c *Collector) Pick(pressure values.Pressure) Batch {
+	return c.PickAmong(pressure, func(manifest.LiveValues) bool { return true })
+}
+
+// PickAmong is Pick as if there were only the files for which among is true.
+func (c *Collector) PickAmong(pressure values.Pressure, among func(manifest.LiveValues) bool) Batch {
 	s := c.store.State()
 	files := make([]values.FileState, 0, len(s.Version.Values))
 	for _, v := range s.Version.Values {
-		if !c.o.Space.WorthCopying(v.Live) || mutant.On(mutant.KeepGarbage) {
+		if !among(v) || !c.o.Space.WorthCopying(v.Live) || mutant.On(mutant.KeepGarbage) {
 			continue
 		}
 		files = append(files, values.FileState{Num: v.Num, Bytes: v.Bytes, Live: v.Live,

@@ -30,6 +30,11 @@ func (r keyRange) with(t *manifest.Table) keyRange {
 	return r
 }
 
+// contains reports whether all keys of t are in r, whose hi is exclusive.
+func (r keyRange) contains(t *manifest.Table) bool {
+	return bytes.Compare(t.Smallest, r.lo) >= 0 && (r.hi == nil || t.EndsBefore(r.hi))
+}
+
 // hull returns the smallest range that contains all tables. There must be at least one.
 func hull(tables []*manifest.Table) keyRange {
 	r := rangeOf(tables[0])

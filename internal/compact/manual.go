@@ -37,6 +37,9 @@ func PickRange(v *manifest.Version, s Shape, r Range) (Plan, bool) {
 		// Older tables in the way must go down, too.
 		if t := r.first(within(run, keys)); t != nil {
 			g, below := p.gapOver(i, t)
+			if plan, ok := p.cut(i, below, keys); ok {
+				return plan, true
+			}
 			c := p.sliceIn(g, below, p.s.InputMax)
 			return p.planOf(&c, ReasonManual), true
 		}
@@ -56,6 +59,39 @@ func PickRange(v *manifest.Version, s Shape, r Range) (Plan, bool) {
 		return p.mergeNeighbours(last, tables, ReasonManual), true
 	}
 	return Plan{}, false
+}
+
+// cutFrom is the minimum size of the base beside a range, in full tables, from which tables
+// of level 0 are cut at the bounds of the range.
+const cutFrom = 4
+
+// cut returns the plan that cuts a table of level 0 at the bounds of keys. The table is of
+// the i-th run, or of an older one. Otherwise a range of a few keys could take below along,
+// which may be the whole base: a small flush makes one table over all keys. cut returns
+// false if no table reaches out of the range, or if cutting would not save much.
+func (p *picker) cut(i int, below []*manifest.Table, keys keyRange) (Plan, bool) {
+	var wide []*manifest.Table
+	for _, run := range p.runs[i:] {
+		for _, t := range within(run, keys) {
+			if !keys.contains(t) {
+				wide = append(wide, t)
+			}
+		}
+	}
+	beside := bytesOf(below) - bytesOf(within(below, keys))
+	if len(wide) == 0 || beside <= max(cutFrom*p.s.TableSize, bytesOf(wide)) {
+		return Plan{}, false
+	}
+	plan := Plan{Reason: ReasonManual, Run: wide[0].Run, Cuts: true, around: true}
+	plan.Inputs[0] = wide[:1]
+	for _, bound := range [][]byte{keys.lo, keys.hi} {
+		if bound != nil {
+			plan.Splits = append(plan.Splits, bound)
+		}
+	}
+	plan = plan.finish(p.v, p.s)
+	plan.Bottom = false // an older run may have older versions
+	return plan, true
 }
 
 // Ahead estimates how many bytes of tables all steps of PickRange read together. It counts

@@ -292,6 +292,62 @@ func TestPickRange_BringsARangeToTheLastLevel(t *testing.T) {
 	}
 }
 
+// One table of level 0 may lie over the whole base. The test counts what PickRange reads for
+// a range of a few keys.
+func TestPickRange_ASmallRangeTakesLittleOfTheBase(t *testing.T) {
+	t.Parallel()
+	const mib, tables, each = 1 << 20, 200, 32
+	key := func(table, i int) uint64 { return uint64(table*each+i) * 10 }
+	for _, c := range []struct {
+		name   string
+		runs   int
+		lo, hi []byte
+	}{
+		{"in one table of the base", 1, simKey(key(100, 3)), simKey(key(100, 9))},
+		{"under several runs", 3, simKey(key(100, 3)), simKey(key(100, 9))},
+		{"between two keys of level 0", 1, simKey(key(101, 3)), simKey(key(101, 9))},
+		{"the first keys", 2, nil, simKey(key(0, 9))},
+		{"the last keys", 2, simKey(key(tables-1, 9)), nil},
+	} {
+		tr := newTree(Shape{BaseSizeMin: 256 * mib, TableSize: 4 * mib}, mib/8)
+		for table := range tables {
+			m := tr.add(last, 0, 0, tr.random(each, func(i int) uint64 { return key(table, i) }))
+			tr.v.Levels[last] = append(tr.v.Levels[last], m)
+		}
+		for run := range c.runs {
+			m := tr.add(0, uint64(run+1), 0, tr.random(21, func(i int) uint64 { return min(key(10*i, 5), key(tables-1, 20)) }))
+			tr.v.Levels[0] = append([]*manifest.Table{m}, tr.v.Levels[0]...)
+		}
+		tr.advance()
+		before, level0, read := tr.sees(), tr.v.Bytes(0), int64(0)
+		for n := 0; ; n++ {
+			p, ok := PickRange(tr.v, tr.s, Range{Lo: c.lo, Hi: c.hi, UpTo: base.SeqNumMax, Next: math.MaxUint32})
+			if !ok {
+				break
+			}
+			if n > 50 {
+				t.Fatalf("%s: still busy after %d steps: %s", c.name, n, p.String())
+			}
+			if p.Bottom && p.OutputLevel == 0 {
+				t.Errorf("%s: the base is below, but the plan drops tombstones: %s", c.name, p.String())
+			}
+			read += p.InputBytes()
+			tr.apply(t, p)
+		}
+		if most := level0 + 4*tr.s.TableSize; read > most {
+			t.Errorf("%s: the steps read %d bytes, want at most %d", c.name, read, most)
+		}
+		if after := tr.sees(); !reflect.DeepEqual(before, after) {
+			t.Errorf("%s: snapshots saw %d versions before and %d after", c.name, len(before), len(after))
+		}
+		for level := range last {
+			if n := len(tr.v.Overlapping(level, c.lo, c.hi, true)); n > 0 {
+				t.Errorf("%s: %d tables of the range in level %d", c.name, n, level)
+			}
+		}
+	}
+}
+
 // shaped returns a version of tables given as level, run, bounds and bytes.
 func shaped(tables ...*manifest.Table) *manifest.Version {
 	v := &manifest.Version{}

@@ -86,20 +86,21 @@ func (e *Engine) Collect(ctx context.Context) error {
 // is no room to merge all of them, it collects what the others have left, and
 // tries again.
 func (e *Engine) Free(ctx context.Context, lower, upper []byte) error {
-	o := Options{Lower: lower, Upper: upper}
-	err := e.freeOnce(ctx, o)
+	o, before := Options{Lower: lower, Upper: upper}, e.Store.Version()
+	err := e.freeOnce(ctx, o, before)
 	if errors.Is(err, vfs.ErrNoSpace) {
-		err = e.freeOnce(ctx, o)
+		err = e.freeOnce(ctx, o, before)
 	}
 	return err
 }
 
-func (e *Engine) freeOnce(ctx context.Context, o Options) error {
+func (e *Engine) freeOnce(ctx context.Context, o Options, before *manifest.Version) error {
 	err := e.run(ctx, "drop", o, (*job).sinkAll)
-	if err != nil && !errors.Is(err, vfs.ErrNoSpace) {
+	full := err != nil
+	if full && !errors.Is(err, vfs.ErrNoSpace) {
 		return err
 	}
-	return errors.Join(err, e.operate(ctx, "drop", Options{}, (*job).collectDue))
+	return errors.Join(err, e.operate(ctx, "drop", Options{}, func(j *job) error { return j.collectDue(before, full) }))
 }
 
 // run flushes what was committed and then runs a job.
@@ -336,14 +337,21 @@ func (j *job) collects(f manifest.LiveValues, flushed base.SeqNum) bool {
 		(f.Live == 0 || !j.Quarantine.HasValues(f.ValueFile))
 }
 
-// collectDue frees the garbage of value files as far as an idle database does.
-// Files that are made from now on are left to the collector, so that it ends while
-// commits overwrite.
-func (j *job) collectDue() error {
+// collectDue frees the garbage of the value files that a drop has changed, as far as an
+// idle database does. before is the version before the drop. While space is scarce, or if
+// the drop has found the disk full, it frees the garbage of all files. Files that are made
+// from now on are left to the collector, so that it ends while commits overwrite.
+func (j *job) collectDue(before *manifest.Version, full bool) error {
 	j.next = j.Store.NextFile()
+	among := func(f manifest.LiveValues) bool {
+		return full || j.Space.Scarce() || f.Live == 0 || emptied(f, before)
+	}
 	return j.collectEach(func() (bool, error) {
+		if all := j.Collector.Pick(values.Idle); all.Empty() {
+			return false, nil // all files together have too little
+		}
 		v := j.Store.Version()
-		b := j.Collector.Pick(values.Idle)
+		b := j.Collector.PickAmong(values.Idle, among)
 		b.Keep(func(choice values.Choice) bool {
 			f, ok := v.Value(choice.Num)
 			return ok && f.File < j.next
@@ -353,4 +361,19 @@ func (j *job) collectDue() error {
 		}
 		return true, j.Collector.Run(b, &j.live, j.stop)
 	})
+}
+
+// emptiedPart is a divisor: a drop collects a file if it has made 1/emptiedPart of the
+// garbage of the file. Otherwise it would copy many live values for each that it has
+// dropped, beside writers whose garbage is not due yet.
+const emptiedPart = 4
+
+// emptied reports whether much of the garbage of f was live in a version before. If no
+// table referred to f then, a flush has brought its values to tables since.
+func emptied(f manifest.LiveValues, before *manifest.Version) bool {
+	was := f.Bytes
+	if old, ok := before.Value(f.Num); ok && old.Live > 0 {
+		was = old.Live
+	}
+	return was > f.Live && emptiedPart*(was-f.Live) >= f.Bytes-min(f.Live, f.Bytes)
 }

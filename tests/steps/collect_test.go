@@ -267,34 +267,40 @@ func TestClose_DoesNotWaitForTheWalkOfACollection(t *testing.T) {
 
 // While a drop frees space, commits may overwrite faster than it can collect. It
 // leaves what they overwrite to the collector, or it would never end.
-func TestDrop_CollectsOnlyTheGarbageThatWasThereWhenItBegan(t *testing.T) {
+func TestDrop_CollectsOnlyTheGarbageThatItHasMade(t *testing.T) {
 	t.Parallel()
 	others := &interposer{point: work.PointCreate}
 	db, err := inside.Open("/db", &stoat.Options{FS: memfs.New()}, work.Executor{Manual: true, Reach: others.at})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := leaveGarbage(db, "before"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+		for n := range 40 {
+			testkit.Must(t, tx.Set(fmt.Appendf(nil, "before-%02d", n), make([]byte, db.Settings().ValueThreshold)))
+		}
+		return nil
+	}))
+	testkit.Must(t, rotateAndFlush(db))
+	lo, hi := []byte("before-10"), []byte("before-30")
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.DeleteRange(lo, hi) }))
+	testkit.Must(t, rotateAndFlush(db))
+	collected := 0
 	others.do = func() {
-		if others.times > 5 {
+		// Before the collection, the drop makes a file of the merge.
+		if db.Stats().ValueGarbage == 0 {
+			return
+		}
+		if collected++; collected > 5 {
 			return
 		}
 		left := make(chan error)
-		go func() { left <- leaveGarbage(db, fmt.Sprintf("during-%d", others.times)) }() // lock ranks count per goroutine
+		go func() { left <- leaveGarbage(db, fmt.Sprintf("during-%d", collected)) }() // lock ranks count per goroutine
 		if err := <-left; err != nil {
 			t.Error(err)
 		}
 	}
-	if err := db.Engine.Manual.Free(t.Context(), nil, nil); err != nil {
-		t.Fatal(err)
-	}
-	if others.times != 1 || db.Stats().ValueGarbage == 0 {
+	testkit.Must(t, db.Engine.Manual.Free(t.Context(), lo, hi))
+	if collected != 1 || db.Stats().ValueGarbage == 0 {
 		t.Errorf("%d value files were collected, %d bytes of garbage are left; want 1, and what commits left meanwhile",
-			others.times, db.Stats().ValueGarbage)
+			collected, db.Stats().ValueGarbage)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, db.Close())
 }
