@@ -74,7 +74,7 @@ func TestHeldFull_Scripts(t *testing.T) {
 				t.Fatal(c.Pos, err)
 			}
 			return fmt.Sprint(heldFullOf(c.Int(t, "held", 0), c.Int(t, "memtable", 0), replacing,
-				func() uint64 { return uint64(c.Int(t, "all", 0)) }))
+				uint64(c.Int(t, "all", 0))))
 		}
 	})
 }

@@ -21,22 +21,17 @@ const (
 // heldFull reports whether a memtable that refers to held bytes of value files
 // is to be flushed.
 func (c *Committer) heldFull(held int64) bool {
-	return heldFullOf(held, c.o.MemtableSize, c.throttle.Replacing(), func() (all uint64) {
-		for _, f := range c.store.View().Tree.Version.Values {
-			all += f.Bytes
-		}
-		return all
-	})
+	return heldFullOf(held, c.o.MemtableSize, c.throttle.Replacing(), c.store.View().Tree.Version.ValueFileBytes)
 }
 
-// heldFullOf is heldFull, given the part of values that replace others and a
-// function that adds up the bytes of all value files.
-func heldFullOf(held, memtableSize int64, replacing float64, all func() uint64) bool {
+// heldFullOf is heldFull, given the part of values that replace others and the bytes of
+// all value files.
+func heldFullOf(held, memtableSize int64, replacing float64, all uint64) bool {
 	if held > heldMax*memtableSize {
 		return true
 	}
 	replaced := replacing * float64(held)
-	return replaced > float64(memtableSize/2) && replaced > float64(all()/heldPart)
+	return replaced > float64(memtableSize/2) && replaced > float64(all/heldPart)
 }
 
 // Held is the value files that commits have written, until the tables tell what is live

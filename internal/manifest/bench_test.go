@@ -100,6 +100,48 @@ func BenchmarkLoadTenThousandTables(b *testing.B) {
 	}
 }
 
+// Each edit adds a value file. Behind a snapshot of so many files, there is not room for
+// many more edits.
+func BenchmarkLoadFiftyThousandValueFiles(b *testing.B) {
+	const files = 50_000
+	fileAt := func(i int) *ValueFile {
+		return &ValueFile{Num: base.FileNum(1 + i), File: base.FileNum(1 + i), Bytes: 1 << 20}
+	}
+	for _, edits := range []int{1, 45_000} {
+		b.Run(fmt.Sprintf("edits=%d", edits), func(b *testing.B) {
+			e := Edit{NextFile: Some(uint64(1 + files + edits))}
+			for i := range files {
+				e.AddValues = append(e.AddValues, fileAt(i))
+			}
+			state, err := firstState().Apply(e)
+			must(b, err)
+			fs := memfs.NewVolatile()
+			must(b, fs.MkdirAll(testDir))
+			s, err := Create(fs, testDir, state, testRandom(1), nil)
+			must(b, err)
+			s.mu.Lock()
+			for i := range edits {
+				payload := Edit{AddValues: []*ValueFile{fileAt(files + i)}}.AppendTo(nil)
+				if !s.mu.file.fits(len(payload)) {
+					b.Fatalf("%d edits are not in the file of the snapshot", edits-i)
+				}
+				must(b, s.appendLocked(payload, state)) // Append would make a version for each
+			}
+			s.mu.Unlock()
+			must(b, s.Close())
+			b.ReportAllocs()
+			for b.Loop() {
+				s, state, err := Load(fs, testDir, false, testRandom(2), nil)
+				must(b, err)
+				if n := len(state.Version.Values); n != files+edits {
+					b.Fatalf("%d value files, want %d", n, files+edits)
+				}
+				must(b, s.Close())
+			}
+		})
+	}
+}
+
 func BenchmarkOverlapping(b *testing.B) {
 	v := bigTree(b, bigTables).Version
 	lo, hi := []byte(bigKey(50_000)), []byte(bigKey(50_100))

@@ -123,7 +123,9 @@ func (v *Version) check() error {
 			}
 		}
 	}
+	sum := uint64(0)
 	for i, f := range v.Values {
+		sum += f.Bytes
 		if i > 0 && v.Values[i-1].Num >= f.Num {
 			errs = append(errs, fmt.Errorf("manifest: value file %d is after %d", f.Num, v.Values[i-1].Num))
 		}
@@ -131,6 +133,9 @@ func (v *Version) check() error {
 			errs = append(errs, fmt.Errorf("manifest: tables refer to %d bytes of value file %d, not to %d", n, f.Num, f.Live))
 		}
 		delete(live, uint64(f.Num))
+	}
+	if sum != v.ValueFileBytes {
+		errs = append(errs, fmt.Errorf("manifest: the value files have %d bytes, not %d", sum, v.ValueFileBytes))
 	}
 	for num := range live {
 		errs = append(errs, fmt.Errorf("manifest: tables refer to value file %d, which is not live", num))

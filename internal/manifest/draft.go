@@ -9,8 +9,9 @@ import (
 )
 
 // A draft is a version in progress. It starts as a version that readers may hold. It copies
-// what an edit changes, which is the list of a level or the list of value files. An edit
-// has four steps, each on the result of the one before:
+// the list of a level that an edit changes. Changed value files lie beside their list until
+// the version is made, so that a change costs the same however many there are. An edit has
+// four steps, each on the result of the one before:
 //
 //	drop tables       subtract what they keep alive in value files
 //	drop value files  no table may refer to them any more
@@ -20,7 +21,7 @@ import (
 // After an error, the caller must discard the draft.
 type draft struct {
 	from *Version // the unchanged version; nil after a change
-	v    Version
+	v    Version  // its list of value files lacks the changes
 	// named finds live tables by number: all that the edit names, or all
 	// tables in a draft of many edits.
 	named map[base.FileNum]*Table
@@ -28,8 +29,11 @@ type draft struct {
 	// spare holds each level's previous list for reuse, so that a draft of many
 	// edits copies without allocating.
 	spare [Levels][]*Table
-	// ownValues says that no version shares the list of value files.
-	ownValues bool
+	// values holds the changed value files by number. A dropped one is nil.
+	values map[base.FileNum]*LiveValues
+	// names holds the file names of live value files: those among the names that the edit
+	// adds, or all in a draft of many edits.
+	names map[base.FileNum]bool
 
 	keyspaces keyspaceDraft
 }
@@ -39,12 +43,13 @@ func newDraft(v *Version) *draft {
 	if v == nil {
 		v = new(Version)
 	}
-	return &draft{from: v, v: *v}
+	return &draft{from: v, v: *v, values: map[base.FileNum]*LiveValues{}}
 }
 
 // newDraftOfMany returns a draft of the empty version that takes many edits.
 func newDraftOfMany() *draft {
-	return &draft{many: true, named: map[base.FileNum]*Table{}, keyspaces: keyspaceDraft{many: true}}
+	return &draft{many: true, named: map[base.FileNum]*Table{}, values: map[base.FileNum]*LiveValues{},
+		names: map[base.FileNum]bool{}, keyspaces: keyspaceDraft{many: true}}
 }
 
 // version returns the resulting version. The draft must not be used after it.
@@ -53,6 +58,7 @@ func (d *draft) version() *Version {
 		return d.from
 	}
 	v := d.v
+	v.Values = d.liveValues()
 	if invariant.Enabled {
 		err := v.check()
 		invariant.Check(err == nil, "a version after edits: %v", err)
@@ -67,7 +73,7 @@ func (d *draft) apply(e *Edit, nextFile uint64) error {
 	}
 	d.from = nil
 	if !d.many {
-		d.named = d.v.named(e)
+		d.named, d.names = d.v.named(e), d.v.namesAmong(e.AddValues)
 	}
 	drops, err := d.dropTables(e.DropTables)
 	if err != nil {

@@ -3,6 +3,7 @@ package manifest
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -11,15 +12,28 @@ import (
 // byNumber compares a value file with a number, for binary search.
 func byNumber(v LiveValues, num base.FileNum) int { return cmp.Compare(v.Num, num) }
 
+// value returns the live value file with the given number, or nil. The caller may change it.
+func (d *draft) value(num base.FileNum) *LiveValues {
+	f, changed := d.values[num]
+	if changed {
+		return f
+	}
+	if before, live := d.v.Value(num); live {
+		f = new(LiveValues)
+		*f = before
+		d.values[num] = f
+	}
+	return f
+}
+
 // release subtracts the bytes that t keeps alive from the sums of its value files.
 func (d *draft) release(t *Table) error {
 	for _, r := range t.Values {
-		i, ok := slices.BinarySearchFunc(d.v.Values, r.File, byNumber)
-		if !ok || d.v.Values[i].Live < r.Bytes {
+		f := d.value(r.File)
+		if f == nil || f.Live < r.Bytes {
 			return fmt.Errorf("manifest: the sum of value file %d is less than the %d bytes of table %d", r.File, r.Bytes, t.Num)
 		}
-		d.takeValues()
-		d.v.Values[i].Live -= r.Bytes
+		f.Live -= r.Bytes
 	}
 	return nil
 }
@@ -27,55 +41,38 @@ func (d *draft) release(t *Table) error {
 // keep adds the bytes that t keeps alive to the sums of its value files.
 func (d *draft) keep(t *Table) error {
 	for _, r := range t.Values {
-		i, ok := slices.BinarySearchFunc(d.v.Values, r.File, byNumber)
-		if !ok {
+		f := d.value(r.File)
+		if f == nil {
 			return fmt.Errorf("manifest: table %d refers to value file %d, which is not live", t.Num, r.File)
 		}
-		d.takeValues()
-		sum := d.v.Values[i].Live + r.Bytes
+		sum := f.Live + r.Bytes
 		if sum < r.Bytes {
 			return fmt.Errorf("manifest: table %d refers to %d bytes of value file %d, above the limit", t.Num, r.Bytes, r.File)
 		}
-		d.v.Values[i].Live = sum
+		f.Live = sum
 	}
 	return nil
 }
 
-// takeValues copies the list of value files unless the draft owns it.
-func (d *draft) takeValues() {
-	if !d.ownValues {
-		d.v.Values, d.ownValues = slices.Clone(d.v.Values), true
-	}
-}
-
 // dropValues removes value files that no table refers to.
 func (d *draft) dropValues(nums []base.FileNum) error {
-	if len(nums) == 0 {
-		return nil
-	}
-	nums = slices.Sorted(slices.Values(nums))
-	old, next := d.v.Values, make([]LiveValues, 0, len(d.v.Values))
 	for _, num := range nums {
-		i, ok := slices.BinarySearchFunc(old, num, byNumber)
+		f := d.value(num)
 		switch {
-		case !ok:
+		case f == nil:
 			return fmt.Errorf("manifest: drop of value file %d, which is not live", num)
-		case old[i].Live > 0:
-			return fmt.Errorf("manifest: drop of value file %d, but tables refer to %d bytes of it", num, old[i].Live)
+		case f.Live > 0:
+			return fmt.Errorf("manifest: drop of value file %d, but tables refer to %d bytes of it", num, f.Live)
 		}
-		next, old = append(next, old[:i]...), old[i+1:]
+		d.forget(f.ValueFile)
+		d.values[num] = nil
 	}
-	d.setValues(append(next, old...))
 	return nil
 }
 
 // addValues adds value files. A file replaces a live one with the same number.
 func (d *draft) addValues(files []*ValueFile, nextFile uint64) error {
-	if len(files) == 0 {
-		return nil
-	}
 	files = slices.SortedFunc(slices.Values(files), func(a, b *ValueFile) int { return cmp.Compare(a.Num, b.Num) })
-	old, next := d.v.Values, make([]LiveValues, 0, len(d.v.Values)+len(files))
 	for i, f := range files {
 		if err := f.check(nextFile); err != nil {
 			return err
@@ -83,45 +80,71 @@ func (d *draft) addValues(files []*ValueFile, nextFile uint64) error {
 		if i > 0 && files[i-1].Num == f.Num {
 			return fmt.Errorf("manifest: value file %d is added twice", f.Num)
 		}
-		at, replaces := slices.BinarySearchFunc(old, f.Num, byNumber)
-		next, old = append(next, old[:at]...), old[at:]
-		added := LiveValues{ValueFile: f}
-		if replaces {
-			added.Live, old = old[0].Live, old[1:]
+		d.v.ValueFileBytes += f.Bytes
+		if old := d.value(f.Num); old != nil {
+			d.forget(old.ValueFile)
+			old.ValueFile = f
+		} else {
+			d.values[f.Num] = &LiveValues{ValueFile: f}
 		}
-		next = append(next, added)
 	}
-	d.setValues(append(next, old...))
-	return d.v.checkNames(files)
+	// Names come last: an added file may take that of any file that the edit replaces.
+	for _, f := range files {
+		if d.names[f.File] {
+			return fmt.Errorf("manifest: value file %d has the file name of another one, %s", f.Num, base.ValueName(f.File))
+		}
+		d.names[f.File] = true
+	}
+	return nil
 }
 
-func (d *draft) setValues(values []LiveValues) {
-	if len(values) == 0 {
-		values = nil
-	}
-	d.v.Values, d.ownValues = values, true
+// forget takes a dropped or replaced value file out of the sum and the names.
+func (d *draft) forget(f *ValueFile) {
+	d.v.ValueFileBytes -= f.Bytes
+	delete(d.names, f.File)
 }
 
-// checkNames reports value files that share a file name with one of those
-// added.
-func (v *Version) checkNames(added []*ValueFile) error {
+// liveValues returns the list of value files with the changes.
+func (d *draft) liveValues() []LiveValues {
+	if len(d.values) == 0 {
+		return d.v.Values
+	}
+	old := d.v.Values
+	next := make([]LiveValues, 0, len(old)+len(d.values))
+	for _, num := range slices.Sorted(maps.Keys(d.values)) {
+		at, replaces := slices.BinarySearchFunc(old, num, byNumber)
+		next, old = append(next, old[:at]...), old[at:]
+		if replaces {
+			old = old[1:]
+		}
+		if f := d.values[num]; f != nil {
+			next = append(next, *f)
+		}
+	}
+	if next = append(next, old...); len(next) == 0 {
+		return nil
+	}
+	return next
+}
+
+// namesAmong returns which file names of added value files live ones have.
+func (v *Version) namesAmong(added []*ValueFile) map[base.FileNum]bool {
+	if len(added) == 0 {
+		return nil
+	}
 	names := make([]base.FileNum, len(added))
 	for i, f := range added {
 		names[i] = f.File
 	}
 	slices.Sort(names)
-	names = slices.Compact(names)
-	found := 0
+	live := make(map[base.FileNum]bool, len(names))
 	for _, f := range v.Values {
 		if f.File < names[0] {
 			continue
 		}
 		if _, ok := slices.BinarySearch(names, f.File); ok {
-			found++
+			live[f.File] = true
 		}
 	}
-	if found != len(names) {
-		return fmt.Errorf("manifest: an added value file has the file name of another one, %s or a later name", base.ValueName(names[0]))
-	}
-	return nil
+	return live
 }

@@ -122,6 +122,39 @@ func TestApply_RefusesAnInvalidTree(t *testing.T) {
 	must(t, first.Version.check())
 }
 
+// Of the two value files, the edit before drops 11 and gives 10 another file.
+func TestReplay_ChecksValueFilesAgainstAllEarlierEdits(t *testing.T) {
+	t.Parallel()
+	first := smallTree(t).snapshot()
+	change := Edit{DropValues: []base.FileNum{11}, AddValues: []*ValueFile{{Num: 10, File: 30}}}
+	add := func(num, file base.FileNum) Edit { return Edit{AddValues: []*ValueFile{{Num: num, File: file}}} }
+	for _, c := range []struct {
+		name string
+		edit Edit
+		want string // in the error; empty if there is none
+	}{
+		{"a dropped value file dropped again", Edit{DropValues: []base.FileNum{11}}, "not live"},
+		{"a pointer to a dropped value file", Edit{AddTables: []*Table{tableAt(20, 2, "k", "l", ValueRef{11, 1})}}, "not live"},
+		{"the new file of another value file", add(20, 30), "000030.values"},
+		{"the old file of a replaced value file", add(20, 12), ""},
+		{"the file of a dropped value file", add(20, 11), ""},
+		{"the number of a dropped value file", add(11, 20), ""},
+	} {
+		d := newDraftOfMany()
+		must(t, d.apply(&first, 100))
+		must(t, d.apply(&change, 100))
+		got := ""
+		if err := d.apply(&c.edit, 100); err != nil {
+			got = err.Error()
+		} else {
+			must(t, d.version().check())
+		}
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q in it", c.name, got, c.want)
+		}
+	}
+}
+
 func TestApply_TableMovesInOneEdit(t *testing.T) {
 	t.Parallel()
 	first := smallTree(t)

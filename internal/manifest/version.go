@@ -18,6 +18,8 @@ type Version struct {
 	// Values holds the value files, ascending by number, with the live bytes of
 	// each.
 	Values []LiveValues
+	// ValueFileBytes is the sum of Bytes of all value files. Edits maintain it.
+	ValueFileBytes uint64
 }
 
 // LiveValues is a value file with the number of its bytes that tables refer to.
