@@ -26,6 +26,22 @@ type Discard struct {
 	After []byte
 }
 
+// A Raise is the last rise of the discard point of a keyspace. It is immutable. The rise made
+// garbage of versions up to Last. Tables of the last level from number Next on hold none of
+// it: a job has judged them.
+//
+// Tables have all commits up to some version, and all snapshots see them. Last is settled once it
+// is not above that version. Jobs that run before keep some garbage. So once Last is settled,
+// Next does not count until a merge begins, which sets Judged and a later Next.
+type Raise struct {
+	Keyspace uint32
+	Lo, Hi   []byte // of the stored keys of the keyspace; Hi is exclusive
+	Point    uint64 // the discard point
+	Last     base.SeqNum
+	Next     base.FileNum
+	Judged   bool
+}
+
 // A discarder drops versions of keyspaces with timestamps that no reader can find. A
 // version that Retain keeps is judged further, if all snapshots see it and if the job
 // is at the bottom. Of each user's key, versions come with descending timestamps. With

@@ -6,16 +6,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
-// raisedSpaces returns so many keyspaces.
-func raisedSpaces(n int) (all []raisedSpace) {
+// raisedSpaces returns the rises of so many keyspaces.
+func raisedSpaces(n int) (all []*compact.Raise) {
 	for i := range uint32(n) {
-		s := keyspace.New(1 + i)
-		lo, hi := s.Bounds()
-		all = append(all, raisedSpace{lo: lo, hi: hi, point: uint64(i)})
+		lo, hi := keyspace.Bounds(1 + i)
+		all = append(all, &compact.Raise{Lo: lo, Hi: hi, Point: uint64(i)})
 	}
 	return all
 }
@@ -29,20 +29,20 @@ func tableFrom(lo, hi uint32, exclusive bool) *manifest.Table {
 func TestRaisedIn_FindsTheKeyspacesOfATable(t *testing.T) {
 	t.Parallel()
 	all := raisedSpaces(300)
-	some := slices.DeleteFunc(slices.Clone(all), func(r raisedSpace) bool { return r.point%3 == 1 })
+	some := slices.DeleteFunc(slices.Clone(all), func(r *compact.Raise) bool { return r.Point%3 == 1 })
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 1000 {
 		lo := rng.Uint32N(310)
 		m := tableFrom(lo, lo+1+rng.Uint32N(30), rng.IntN(2) == 0)
 		var want []uint64
 		for _, r := range some {
-			if !m.StartsAfter(r.hi) && !m.EndsBefore(r.lo) {
-				want = append(want, r.point)
+			if !m.StartsAfter(r.Hi) && !m.EndsBefore(r.Lo) {
+				want = append(want, r.Point)
 			}
 		}
 		var got []uint64
 		for _, r := range raisedIn(m, some) {
-			got = append(got, r.point)
+			got = append(got, r.Point)
 		}
 		if !slices.Equal(got, want) {
 			t.Fatalf("table from %q to %q: keyspaces %v, want %v", m.Smallest, m.Largest, got, want)

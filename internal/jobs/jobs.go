@@ -45,8 +45,7 @@ type Options struct {
 	Functions *partial.Functions
 	// Screen asks the filter of the key's keyspace. It is nil if no filter is registered.
 	Screen compact.Screen
-	// Raises tells about discard points. A database whose keyspaces have no timestamps does
-	// not use it.
+	// Raises tells about discard points. It may be nil if no keyspace has timestamps.
 	Raises Raises
 
 	HashSeed     uint64

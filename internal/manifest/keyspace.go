@@ -147,7 +147,8 @@ type keyspaceDraft struct {
 }
 
 // linearPuts is the number of puts in one edit up to which a scan of the table
-// looks for equal names.
+// looks for equal names. A scan only compares short strings. Counting the names would
+// cost a map of all of them for each edit, because the table of a state never changes.
 const linearPuts = 16
 
 // apply applies e to the table: it forgets keyspaces, then puts some. Numbers that are not
@@ -162,7 +163,9 @@ func (d *keyspaceDraft) apply(e *Edit, next, limit uint32) error {
 		return nil
 	}
 	if !d.owned {
-		d.table, d.owned = slices.Clone(d.table), true
+		table := make([]*Keyspace, len(d.table), len(d.table)+len(e.PutKeyspaces)) // so that no put copies it again
+		copy(table, d.table)
+		d.table, d.owned = table, true
 	}
 	if d.names == nil && (d.many || len(e.PutKeyspaces) > linearPuts) {
 		d.names = map[string]int{}

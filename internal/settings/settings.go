@@ -4,7 +4,9 @@
 package settings
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -122,65 +124,107 @@ type Table struct{ current atomic.Pointer[version] }
 
 // A version is one content of a Table. It is immutable.
 type version struct {
-	first  Settings // of the default keyspace
-	others map[uint32]*Settings
-	// forgotten has the newest version whose readers may see a keyspace, by number. Only
-	// keyspaces of others are in it that the manifest does not have any more.
-	forgotten map[uint32]base.SeqNum
+	// keyspaces is a table of the manifest, and settings has the settings of each keyspace.
+	keyspaces []*manifest.Keyspace
+	settings  []*Settings
+	// forgotten has keyspaces that readers may see and the manifest does not have any more,
+	// by number.
+	forgotten map[uint32]forgotten
 	// versions is the greatest NumVersions.
 	versions int
 }
 
+// A forgotten has the settings of a keyspace, and the newest version whose readers may see it.
+type forgotten struct {
+	settings *Settings
+	last     base.SeqNum
+}
+
 // Set takes the settings from keyspaces as the manifest has them: ascending by
-// number, the default keyspace first.
-func (t *Table) Set(keyspaces []*manifest.Keyspace) { t.current.Store(versionOf(keyspaces)) }
+// number, the default keyspace first. Neither the caller nor the manifest changes them
+// later. One caller at a time.
+func (t *Table) Set(keyspaces []*manifest.Keyspace) {
+	t.current.Store(versionOf(keyspaces, t.current.Load()))
+}
 
 // Follow is Set in a database that follows another process. The other process does not know
 // the readers here. So Follow keeps the settings of keyspaces that it has forgotten while a
 // reader may see them. Readers have versions from oldest to newest. One caller at a time.
 func (t *Table) Follow(keyspaces []*manifest.Keyspace, oldest, newest base.SeqNum) {
-	old, v := t.current.Load(), versionOf(keyspaces)
-	v.forgotten = map[uint32]base.SeqNum{}
-	for number, s := range old.others {
-		if v.others[number] != nil {
-			continue
+	old := t.current.Load()
+	v := versionOf(keyspaces, old)
+	v.forgotten = map[uint32]forgotten{}
+	keep := func(number uint32, f forgotten) {
+		if f.last >= oldest && v.find(number) == nil {
+			v.forgotten[number] = f
 		}
-		last, ok := old.forgotten[number]
-		if !ok {
-			last = newest
-		}
-		if last >= oldest {
-			v.others[number], v.forgotten[number] = s, last
-		}
+	}
+	for number, f := range old.forgotten {
+		keep(number, f)
+	}
+	for i, k := range old.keyspaces {
+		keep(k.Number, forgotten{settings: old.settings[i], last: newest})
 	}
 	t.current.Store(v)
 }
 
-// versionOf returns the settings from keyspaces.
-func versionOf(keyspaces []*manifest.Keyspace) *version {
-	v := &version{first: Resolve(&keyspaces[0].Settings), others: make(map[uint32]*Settings, len(keyspaces)-1)}
-	v.versions = v.first.NumVersions
-	for _, k := range keyspaces[1:] {
-		s := Resolve(&k.Settings)
-		v.others[k.Number] = &s
-		v.versions = max(v.versions, s.NumVersions)
+// versionOf returns the settings from keyspaces. There may be thousands, and each edit changes
+// few. So it takes the settings of the others from the version before, which may be nil.
+func versionOf(keyspaces []*manifest.Keyspace, before *version) *version {
+	if before == nil {
+		before = new(version)
+	}
+	v := &version{keyspaces: keyspaces, settings: make([]*Settings, len(keyspaces))}
+	at := 0 // in the version before
+	for i, k := range keyspaces {
+		for at < len(before.keyspaces) && before.keyspaces[at] != k && before.keyspaces[at].Number < k.Number {
+			at++
+		}
+		if at < len(before.keyspaces) && before.keyspaces[at] == k {
+			v.settings[i] = before.settings[at]
+			at++
+		} else {
+			s := Resolve(&k.Settings)
+			v.settings[i] = &s
+		}
+		v.versions = max(v.versions, v.settings[i].NumVersions)
 	}
 	return v
 }
 
+// find returns the settings of a keyspace of the manifest, or nil.
+func (v *version) find(number uint32) *Settings {
+	// Numbers ascend from 0, so a keyspace is at the index of its number, or before it when the
+	// manifest has forgotten some.
+	last := min(int(min(number, math.MaxInt32)), len(v.keyspaces)-1)
+	if v.keyspaces[last].Number == number {
+		return v.settings[last]
+	}
+	i, ok := slices.BinarySearchFunc(v.keyspaces[:last], number, func(k *manifest.Keyspace, number uint32) int {
+		return cmp.Compare(k.Number, number)
+	})
+	if !ok {
+		return nil
+	}
+	return v.settings[i]
+}
+
 // Default returns the settings of the default keyspace.
-func (t *Table) Default() *Settings { return &t.current.Load().first }
+func (t *Table) Default() *Settings { return t.current.Load().settings[0] }
 
 // Of returns the settings of a keyspace. An unknown keyspace has those of the
 // default keyspace.
 func (t *Table) Of(keyspace uint32) *Settings {
 	v := t.current.Load()
 	if keyspace > 0 && !mutant.On(mutant.DefaultSettings) {
-		if s := v.others[keyspace]; s != nil {
+		if s := v.find(keyspace); s != nil {
 			return s
 		}
+		if f, ok := v.forgotten[keyspace]; ok {
+			return f.settings
+		}
 	}
-	return &v.first
+	return v.settings[0]
 }
 
 // VersionsMax returns the greatest NumVersions of all keyspaces.

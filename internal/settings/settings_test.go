@@ -2,6 +2,7 @@ package settings
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -74,6 +75,50 @@ func TestTable_OfEachKeyspace(t *testing.T) {
 	}
 }
 
+func TestTable_KeyspacesThatAnEditLeavesAloneKeepTheirSettings(t *testing.T) {
+	t.Parallel()
+	keyspace := func(number, versions uint32) *manifest.Keyspace {
+		return &manifest.Keyspace{Number: number, Settings: manifest.Settings{NumVersions: versions}}
+	}
+	var table Table
+	var keyspaces []*manifest.Keyspace
+	for number := range uint32(10) {
+		keyspaces = append(keyspaces, keyspace(number, 10+number))
+	}
+	table.Set(keyspaces)
+	var before [10]*Settings
+	for number := range before {
+		before[number] = table.Of(uint32(number))
+	}
+	next := slices.Clone(keyspaces)
+	next[5] = keyspace(5, 50)
+	next = slices.Delete(next, 3, 4)
+	next = append(next, keyspace(10, 40))
+	table.Set(next)
+	for number, was := range before {
+		switch got := table.Of(uint32(number)); number {
+		case 3:
+			if got != table.Default() {
+				t.Errorf("the forgotten keyspace has the settings %+v", got)
+			}
+		case 5:
+			if got.NumVersions != 50 {
+				t.Errorf("the changed keyspace has the settings %+v", got)
+			}
+		default:
+			if got != was {
+				t.Errorf("the settings %+v of keyspace %d are another copy of %+v", got, number, was)
+			}
+		}
+	}
+	if n := table.Of(10).NumVersions; n != 40 {
+		t.Errorf("the new keyspace keeps %d versions, want 40", n)
+	}
+	if n := table.VersionsMax(); n != 50 {
+		t.Errorf("a keyspace keeps %d versions, want 50", n)
+	}
+}
+
 func TestFollow_ForgottenKeyspacesHaveTheirSettingsWhileReadersSeeThem(t *testing.T) {
 	t.Parallel()
 	var table Table
@@ -97,7 +142,7 @@ func TestFollow_ForgottenKeyspacesHaveTheirSettingsWhileReadersSeeThem(t *testin
 			t.Errorf("step %d: the keyspace keeps %d versions, want %d", i, got, c.want)
 		}
 	}
-	if n := len(table.current.Load().others); n != 0 {
+	if n := len(table.current.Load().forgotten); n != 0 {
 		t.Errorf("settings of %d keyspaces are left", n)
 	}
 }

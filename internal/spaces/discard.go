@@ -1,12 +1,15 @@
 package spaces
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"math"
+	"slices"
 	"sync"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/compact"
+	"github.com/stoatdb/stoat/internal/keyspace"
 	"github.com/stoatdb/stoat/internal/manifest"
 )
 
@@ -44,7 +47,7 @@ func (r *Registry) DiscardBelow(h *Handle, at uint64) error {
 		h.Gate.SetFloor(before)
 		return fmt.Errorf("discard below %d in keyspace %q: %w", at, h.Name, err)
 	}
-	r.raises.add(k.Number, raise{at: at, last: r.o.Commits.LastSeq(), next: r.o.Store.NextFile()})
+	r.raises.add(k.Number, raise{at: at, last: r.o.Commits.LastSeq()}, r.o.Store.NextFile())
 	r.o.Discarded()
 	return nil
 }
@@ -53,8 +56,8 @@ func (r *Registry) DiscardBelow(h *Handle, at uint64) error {
 // called once, before any job runs.
 func (r *Registry) Opened(last base.SeqNum) {
 	for _, k := range r.o.Store.State().Keyspaces {
-		if k.Settings.DiscardBelow > 0 {
-			r.raises.add(k.Number, raise{at: k.Settings.DiscardBelow, last: last, next: r.o.Store.NextFile()})
+		if k.Settings.DiscardBelow > 0 && !k.Dropping {
+			r.raises.add(k.Number, raise{at: k.Settings.DiscardBelow, last: last}, r.o.Store.NextFile())
 		}
 	}
 }
@@ -65,26 +68,27 @@ func (r *Registry) SettledBelow(number uint32, before base.SeqNum) uint64 {
 	return r.raises.settled(number, before)
 }
 
-// LastRaise is jobs.Raises.LastRaise.
-func (r *Registry) LastRaise(number uint32, settled base.SeqNum) (last base.SeqNum, next base.FileNum, rose bool) {
+// Raised is jobs.Raises.Raised.
+func (r *Registry) Raised() []*compact.Raise {
 	r.raises.Lock()
 	defer r.raises.Unlock()
-	p := r.raises.newest(number)
-	switch {
-	case p == nil:
-		return 0, 0, false
-	case !p.judged && settled >= p.last:
-		return p.last, math.MaxUint64, true // until a merge begins
-	}
-	return p.last, p.next, true
+	r.raises.lent = true
+	return r.raises.newest
 }
 
-// Judges is jobs.Raises.Judges.
+// Judges is jobs.Raises.Judges. A merge judges only a rise that it finds settled: another one
+// may keep versions for a snapshot, or deletions for what memory has.
 func (r *Registry) Judges(number uint32, point uint64, settled base.SeqNum) {
 	r.raises.Lock()
 	defer r.raises.Unlock()
-	if p := r.raises.newest(number); p != nil && !p.judged && p.at <= point && settled >= p.last {
-		p.judged, p.next = true, r.o.Store.NextFile()
+	i, found := r.raises.find(number)
+	if !found {
+		return
+	}
+	if p := *r.raises.newest[i]; !p.Judged && p.Point <= point && settled >= p.Last {
+		p.Judged, p.Next = true, r.o.Store.NextFile()
+		r.raises.own()
+		r.raises.newest[i] = &p
 	}
 }
 
@@ -92,25 +96,25 @@ func (r *Registry) Judges(number uint32, point uint64, settled base.SeqNum) {
 type raises struct {
 	sync.Mutex
 	of map[uint32][]raise
+	// newest has the last rise of each keyspace, ascending by number. lent says that jobs may
+	// hold the slice: the next change copies it.
+	newest []*compact.Raise
+	lent   bool
 }
 
 // A raise is a discard point. All versions below it are in commits up to last.
 type raise struct {
 	at   uint64
 	last base.SeqNum
-	next base.FileNum // above the numbers of all files of that moment
-	// judged says that next is from the beginning of the first merge that found last settled.
-	// Earlier ones may have kept versions for a snapshot, or deletions for what memory had.
-	judged bool
 }
 
 // raisesMax is the number of discard points of one keyspace that are kept.
 const raisesMax = 32
 
-// add notes that the discard point of a keyspace rose to at. When there are too many
-// points, it forgets every second one. The old points, which jobs ask for, are then far
-// apart, and the new ones close together.
-func (r *raises) add(number uint32, p raise) {
+// add notes that the discard point of a keyspace rose to p. next is above the numbers of all
+// files of that moment. When there are too many points, add forgets every second one. The
+// old points, which jobs ask for, are then far apart, and the new ones close together.
+func (r *raises) add(number uint32, p raise, next base.FileNum) {
 	r.Lock()
 	defer r.Unlock()
 	if r.of == nil {
@@ -127,22 +131,41 @@ func (r *raises) add(number uint32, p raise) {
 		points = kept
 	}
 	r.of[number] = points
+	rise := &compact.Raise{Keyspace: number, Point: p.at, Last: p.last, Next: next}
+	r.own()
+	if i, found := r.find(number); found {
+		rise.Lo, rise.Hi = r.newest[i].Lo, r.newest[i].Hi
+		r.newest[i] = rise
+	} else {
+		rise.Lo, rise.Hi = keyspace.Bounds(number)
+		r.newest = slices.Insert(r.newest, i, rise)
+	}
 }
 
-// forget forgets the points of a keyspace that is gone.
+// forget forgets the points of a keyspace that was dropped.
 func (r *raises) forget(number uint32) {
 	r.Lock()
 	defer r.Unlock()
 	delete(r.of, number)
+	if i, found := r.find(number); found {
+		r.own()
+		r.newest = slices.Delete(r.newest, i, i+1)
+	}
 }
 
-// newest returns the last point of a keyspace, or nil. The caller holds the lock.
-func (r *raises) newest(number uint32) *raise {
-	points := r.of[number]
-	if len(points) == 0 {
-		return nil
+// find returns the index in newest of a keyspace, or where it belongs. The caller holds the
+// lock.
+func (r *raises) find(number uint32) (i int, found bool) {
+	return slices.BinarySearchFunc(r.newest, number, func(p *compact.Raise, number uint32) int {
+		return cmp.Compare(p.Keyspace, number)
+	})
+}
+
+// own makes newest a slice that no job holds. The caller holds the lock.
+func (r *raises) own() {
+	if r.lent {
+		r.newest, r.lent = slices.Clone(r.newest), false
 	}
-	return &points[len(points)-1]
 }
 
 // settled returns the greatest point of a keyspace below which all versions are in

@@ -31,6 +31,7 @@ const snapshotsEvery = time.Second
 type tombstone struct {
 	at     base.SeqNum // the version of its commit, 0 while Drop commits it
 	failed *Handle     // the handle of a Drop whose commit failed; the dropper repeats it
+	held   bool        // the dropper has found keys, which an older snapshot may see
 }
 
 // Drop drops the keyspace with a name. After an error of the commit, the keyspace is
@@ -84,6 +85,7 @@ func (r *Registry) undefine(name string) (*Handle, error) {
 		r.tombstones.Delete(k.Number)
 		return nil, fmt.Errorf("drop keyspace %q: %w", name, err)
 	}
+	r.raises.forget(k.Number) // no job frees single versions: the dropper frees all
 	delete(r.defining.handles, name)
 	h.Gate.Shut()
 	return h, nil
@@ -120,13 +122,14 @@ func (r *Registry) Dropping() bool {
 func (r *Registry) Step() (again time.Duration, err error) {
 	ctx := r.o.Group.Stopped()
 	table := r.o.Store.State().Keyspaces
+	oldest := r.o.Store.OldestSnapshot()
 	var gone []uint32
 	var failed error
 	for _, k := range table {
 		if !k.Dropping {
 			continue
 		}
-		empty, err := r.empty(ctx, k.Number)
+		empty, err := r.empty(ctx, k.Number, oldest)
 		if errors.Is(err, context.Canceled) { // only Close cancels ctx
 			err = work.ErrStopped
 		}
@@ -147,7 +150,6 @@ func (r *Registry) Step() (again time.Duration, err error) {
 		}
 		for _, number := range gone {
 			r.tombstones.Delete(number)
-			r.raises.forget(number)
 		}
 	}
 	if failed != nil {
@@ -164,15 +166,16 @@ func (r *Registry) forget(gone []uint32) error {
 }
 
 // empty does the next step for a dropped keyspace, and reports whether none of its
-// keys is left.
-func (r *Registry) empty(ctx context.Context, number uint32) (bool, error) {
+// keys is left. oldest was the oldest snapshot at the beginning of the step. Once empty has
+// found keys, it reads no memtable and no table before the older snapshots have ended.
+func (r *Registry) empty(ctx context.Context, number uint32, oldest base.SeqNum) (bool, error) {
 	known, ok := r.tombstones.Load(number)
 	switch t, _ := known.(tombstone); {
 	case t.failed != nil: // also if no key is left: readers must learn it
 		if err := r.deleteHandle(ctx, t.failed); err != nil {
 			return false, err
 		}
-	case ok && t.at == 0:
+	case ok && t.at == 0, t.held && oldest < t.at:
 		return false, nil
 	}
 	s := keyspace.New(number)
@@ -184,8 +187,12 @@ func (r *Registry) empty(ctx context.Context, number uint32) (bool, error) {
 		return mutant.On(mutant.ForgetEarly), nil
 	}
 	seq, err := r.deletedAt(ctx, &s)
-	if err != nil || seq == 0 || r.o.Store.OldestSnapshot() < seq {
+	if err != nil || seq == 0 {
 		return false, err
+	}
+	if r.o.Store.OldestSnapshot() < seq { // not oldest: this step may have committed seq
+		r.tombstones.Store(number, tombstone{at: seq, held: true})
+		return false, nil
 	}
 	lo, hi := s.Bounds()
 	if err := r.o.Free(ctx, lo, hi); err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/space"
 	"github.com/stoatdb/stoat/internal/testing/parts"
@@ -63,6 +64,17 @@ func (e *engine) anew() {
 func (e *engine) open(name string) *Handle {
 	e.T.Helper()
 	h, err := e.Open(name, func(*manifest.Settings, bool) error { return nil }, nil)
+	e.Must(err)
+	return h
+}
+
+// timed opens or creates a keyspace with timestamps.
+func (e *engine) timed(name string) *Handle {
+	e.T.Helper()
+	h, err := e.Open(name, func(s *manifest.Settings, _ bool) error {
+		s.Timestamps = manifest.TimestampsChecked
+		return nil
+	}, nil)
 	e.Must(err)
 	return h
 }
@@ -139,6 +151,36 @@ func TestDrop_FreesOnlyWhenNoOlderSnapshotIsLeft(t *testing.T) {
 	}
 	if !e.knows(h) {
 		t.Error("the keyspace was forgotten while a memtable has a key of it")
+	}
+}
+
+func TestStep_WhileAnOlderSnapshotIsOpenOnlyTheFirstOneReadsTheTree(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	full, empty := e.open("full"), e.open("empty")
+	e.Must(e.set(full, "k"))
+	slot, err := e.Store.Acquire()
+	e.Must(err)
+	e.Must(e.Drop(t.Context(), "full"))
+	e.Must(e.Drop(t.Context(), "empty"))
+	reads := func() (again bool, n uint64) { // counts readers: each read of the tree begins one
+		before, _ := e.Store.Reading()
+		again = e.step()
+		after, _ := e.Store.Reading()
+		return again, after - before
+	}
+	if again, n := reads(); !again || n == 0 || !e.knows(full) || e.knows(empty) {
+		t.Errorf("the first step reads the tree %d times, again %t; known are the full keyspace %t, the empty one %t",
+			n, again, e.knows(full), e.knows(empty))
+	}
+	for range 2 {
+		if again, n := reads(); !again || n > 0 || !e.knows(full) {
+			t.Errorf("a later step reads the tree %d times, again %t", n, again)
+		}
+	}
+	e.Store.Release(slot)
+	if _, n := reads(); n == 0 || len(e.freed) != 1 {
+		t.Errorf("after the snapshot, the step reads the tree %d times, and frees %q", n, e.freed)
 	}
 }
 
@@ -339,13 +381,9 @@ func TestDrop_NothingIsLeftOfTheDiscardPointsOfDroppedKeyspaces(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t)
 	for i := range uint64(1000) {
-		h, err := e.Open("passing", func(s *manifest.Settings, _ bool) error {
-			s.Timestamps = manifest.TimestampsChecked
-			return nil
-		}, nil)
-		e.Must(err)
+		h := e.timed("passing")
 		e.Must(e.DiscardBelow(h, i+1))
-		if _, _, rose := e.LastRaise(h.Space.Number(), 0); !rose {
+		if len(e.Raised()) != 1 {
 			t.Fatalf("keyspace %d has no discard point", h.Space.Number())
 		}
 		e.Must(e.Drop(t.Context(), "passing"))
@@ -353,7 +391,38 @@ func TestDrop_NothingIsLeftOfTheDiscardPointsOfDroppedKeyspaces(t *testing.T) {
 			t.Fatalf("the dropper leaves keyspace %d", h.Space.Number())
 		}
 	}
-	if n := len(e.raises.of); n > 0 {
+	if n := len(e.raises.of) + len(e.Raised()); n > 0 {
 		t.Errorf("the discard points of %d dropped keyspaces are left", n)
+	}
+}
+
+func TestRaised_WhatJobsHoldDoesNotChange(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	first, second, third := e.timed("first"), e.timed("second"), e.timed("third")
+	points := func(raised []*compact.Raise) (all []uint64) {
+		for _, r := range raised {
+			all = append(all, r.Point)
+		}
+		return all
+	}
+	if n := len(e.Raised()); n > 0 {
+		t.Errorf("%d discard points rose, want none", n)
+	}
+	e.Must(e.DiscardBelow(third, 5))
+	e.Must(e.DiscardBelow(second, 7))
+	held := e.Raised()
+	e.Judges(second.Space.Number(), 7, e.Store.Visible())
+	e.Must(e.DiscardBelow(third, 8))
+	e.Must(e.DiscardBelow(first, 9))
+	if got := points(e.Raised()); !slices.Equal(got, []uint64{9, 7, 8}) || !e.Raised()[1].Judged {
+		t.Errorf("the discard points are %d, want 9, 7 and 8", got)
+	}
+	e.Must(e.Drop(t.Context(), "third"))
+	if got := points(e.Raised()); !slices.Equal(got, []uint64{9, 7}) {
+		t.Errorf("after a drop, the discard points are %d, want 9 and 7", got)
+	}
+	if got := points(held); !slices.Equal(got, []uint64{7, 5}) || held[0].Judged {
+		t.Errorf("a job holds the discard points %d, judged %t, want 7 and 5", got, held[0].Judged)
 	}
 }

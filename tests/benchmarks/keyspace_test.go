@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
 // BenchmarkOpenKeyspaces opens a database with 1,000 keyspaces, and all of them. It
@@ -66,6 +68,53 @@ func BenchmarkOpenKeyspaces(b *testing.B) {
 	}
 	b.ReportMetric(float64(keyspaces.Microseconds())/float64(rounds), "us/keyspaces")
 	b.ReportMetric(float64(grown)/float64(rounds), "B/database")
+}
+
+// BenchmarkCreateKeyspace creates keyspaces beside many others, in memory: no device hides
+// the time of the processor. A round creates 100 and begins anew.
+func BenchmarkCreateKeyspace(b *testing.B) {
+	const each = 100
+	open := func(b *testing.B, disk *memfs.FS) *stoat.DB {
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: disk})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return db
+	}
+	create := func(b *testing.B, db *stoat.DB, kind string, n int) {
+		for i := range n {
+			if _, err := db.Keyspace(fmt.Sprintf("%s %05d", kind, i), nil); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	end := func(b *testing.B, db *stoat.DB) {
+		if err := db.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, present := range []int{1000, 10_000} {
+		b.Run(fmt.Sprintf("present=%d", present), func(b *testing.B) {
+			disk := memfs.NewVolatile()
+			db := open(b, disk)
+			create(b, db, "present", present)
+			end(b, db)
+			b.ReportAllocs()
+			rounds := 0
+			for b.Loop() {
+				b.StopTimer()
+				db := open(b, disk.Clone())
+				create(b, db, "present", 1) // the first call makes the handles of all
+				b.StartTimer()
+				create(b, db, "new", each)
+				b.StopTimer()
+				end(b, db)
+				rounds++
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(rounds*each), "us/create")
+		})
+	}
 }
 
 // heap returns the live bytes of the heap.
