@@ -21,10 +21,12 @@ var ErrChain = errors.New("stoat: backups do not belong together")
 // backup.
 type Chain struct {
 	links []*link // the oldest first
-	part  bool    // the first link may be an incremental backup
-	queue []*link // of the links that are not at their end; sorted, the next one is last
-	at    []*link // those that have the current key, the newest first
-	key   []byte
+	// newest is the last link that is not empty. A key that it does not name is gone.
+	newest *link
+	part   bool    // the first link may be an incremental backup
+	queue  []*link // of the links that are not at their end; sorted, the next one is last
+	at     []*link // those that have the current key, the newest first
+	key    []byte
 	// from is the index in at of the link that is read.
 	from int
 	// most is the greatest version of the key that is left. With wanted, exactly that
@@ -38,9 +40,10 @@ type Chain struct {
 // A link is a backup of a chain.
 type link struct {
 	*Reader
-	name  string
-	index int
-	item  Item
+	name   string
+	index  int
+	before *link // the last link before it that is not empty; nil if there is none
+	item   Item
 }
 
 // OpenChain reads the headers of backups, and checks that each follows the one before. With
@@ -74,6 +77,9 @@ func (c *Chain) openAll(upTo uint64, backups []io.Reader) error {
 			return err
 		}
 		c.links = append(c.links, l)
+		if l.before = c.newest; !l.empty {
+			c.newest = l
+		}
 	}
 	if upTo > 0 && !c.endsAt(upTo) {
 		var have []uint64
@@ -209,20 +215,10 @@ func (c *Chain) nextKey() error {
 		c.at, c.queue = append(c.at, c.queue[n-1]), c.queue[:n-1]
 	}
 	c.most, c.wanted, c.whole, c.spent = base.SeqNumMax, false, false, false
-	if !c.newest(c.at[0]) && !mutant.On(mutant.RestoreResurrects) {
+	if c.at[0] != c.newest && !mutant.On(mutant.RestoreResurrects) {
 		return c.skipKey(0) // a later backup does not name the key: it is gone
 	}
 	return nil
-}
-
-// newest reports whether no backup after l says what became of its keys.
-func (c *Chain) newest(l *link) bool {
-	for _, later := range c.links[l.index+1:] {
-		if !later.empty {
-			return false
-		}
-	}
-	return true
 }
 
 // find returns the next version of the key in l. It reports false when l has no other one,
@@ -259,20 +255,16 @@ func (c *Chain) exhausted(l *link) error {
 	return c.skipKey(c.from)
 }
 
-// older moves to the backup before l, which must have the key.
+// older moves to the last backup before l that is not empty, which must have the key.
 func (c *Chain) older(l *link) error {
 	if _, err := c.sameKey(l); err != nil { // an unchanged version is the last of its key
 		return err
 	}
-	before := l.index - 1
-	for before >= 0 && c.links[before].empty {
-		before--
-	}
-	if before < 0 { // a backup before the chain has the version
+	if l.before == nil { // a backup before the chain has the version
 		return c.skipKey(c.from)
 	}
-	if c.from++; c.from == len(c.at) || c.at[c.from].index != before {
-		return c.missing(c.links[before])
+	if c.from++; c.from == len(c.at) || c.at[c.from] != l.before {
+		return c.missing(l.before)
 	}
 	c.spent = false
 	return nil

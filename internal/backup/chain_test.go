@@ -135,6 +135,41 @@ func TestVerifyChain_MayBeginWithABackupWithoutChanges(t *testing.T) {
 	}
 }
 
+func TestChain_PassesOverBackupsWithoutChanges(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ first, second, want string }{
+		{"a#7 b#4", "a#7= c#15", "a#7 c#15"},
+		{"a#7 a#3", "a#15 a#3=", "a#15 a#3"},
+		{"a#7", "", ""},
+	} {
+		var backups []io.Reader
+		add := func(since, version base.SeqNum, text string) {
+			h, _ := sample()
+			h.Since, h.State.LastSeq = since, version
+			backups = append(backups, bytes.NewReader(write(t, h, parse(text), false)))
+		}
+		add(0, 10, c.first)
+		add(10, 10, "")
+		add(10, 10, "")
+		add(10, 20, c.second)
+		add(20, 20, "")
+		chain, err := OpenChain(0, backups)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for err == nil {
+			var it Item
+			if it, _, err = chain.Next(); err == nil {
+				got += fmt.Sprintf(" %s#%d", it.Key, it.Seq)
+			}
+		}
+		if got = strings.TrimSpace(got); err != io.EOF || got != c.want {
+			t.Errorf("%s, then %s: %q, %v; want %q", c.first, c.second, got, err, c.want)
+		}
+	}
+}
+
 // A compaction filter changes values without a new version, so several backups may have one
 // version.
 func TestChain_UpToAVersionEndsWithTheLastBackupOfIt(t *testing.T) {

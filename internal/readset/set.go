@@ -14,8 +14,10 @@ import (
 // Keys are stored as 64-bit hashes. A lookup may use only their high 32 bits,
 // because the memtable's list of recent writes has only these. Two keys with the
 // same 64-bit hash conflict with each other; hash 0 counts as 1. This is a false
-// conflict, once in 2^64 pairs, and never a missed one. The set also keeps the
-// keys themselves, because range deletions have no hash.
+// conflict, once in 2^64 pairs. The set also keeps the keys themselves, because
+// range deletions have no hash, and because a key tells which table may have it.
+// Of two keys with the same hash it keeps only the first. A range deletion of the
+// other one, or its new version in a table, may be missed.
 type Set struct {
 	points []uint64 // open addressing by the high bits; 0 is empty
 	count  int
@@ -284,6 +286,10 @@ func (r *Set) Points(yield func(hash uint64) bool) {
 		}
 	}
 }
+
+// Keys calls yield for every key that was read individually, until it returns false. Of
+// keys with the same hash it yields only the first. A key is borrowed until the set changes.
+func (r *Set) Keys(yield func(key []byte) bool) { r.read.each(yield) }
 
 // Ranges returns the ranges that were read, ascending, with gaps between them.
 // They are borrowed until the set changes.

@@ -222,6 +222,31 @@ func TestKeyLog_KeepsKeysOfAnyLength(t *testing.T) {
 	}
 }
 
+// Another transaction may delete a range while the leader waits for the answer.
+func TestKeyLog_SearchesOnlyChunksAroundARange(t *testing.T) {
+	t.Parallel()
+	const n = 100_000
+	key := func(i int) []byte { return fmt.Appendf(nil, "key %06d", i) }
+	var l keyLog
+	for i := range n {
+		l.add(key(2 * i))
+	}
+	for i := range 500 {
+		l.scanned = 0 // it must not sort
+		at := i * n / 250
+		if !l.has(key(at), key(at+1)) || l.has(key(at+1), key(at+2)) {
+			t.Fatalf("key %d is there, and the next one is not", at)
+		}
+	}
+	l.scanned = 0
+	if l.has([]byte("l"), nil) || l.has([]byte("a"), []byte("key")) {
+		t.Error("a range apart from all keys has one of them")
+	}
+	if l.scanned > len(l.full) {
+		t.Errorf("two searches of ranges apart from all keys took %d chunks, the log has %d", l.scanned, len(l.full))
+	}
+}
+
 func TestReadSet_KnowsItsMemory(t *testing.T) {
 	t.Parallel()
 	const n = 100_000
