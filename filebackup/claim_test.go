@@ -84,10 +84,18 @@ func newFake() (*fakeDatabase, Options, Store) {
 	return &fakeDatabase{fs: fs}, Options{FS: fs, Temp: "/temp", Workers: 1}, Dir(memfs.New(), "/store")
 }
 
-// newOrphan returns a store with a file that no list names.
+// newListed returns a store with a list.
+func newListed(t *testing.T) Store {
+	t.Helper()
+	l, store := sample(), Dir(memfs.New(), "/store")
+	must(t, store.Put(t.Context(), listsDir+l.id, sectionOf(l.encode())))
+	return store
+}
+
+// newOrphan returns a store with a list, and with a file that no list names.
 func newOrphan(t *testing.T) Store {
 	t.Helper()
-	_, _, store := newFake()
+	store := newListed(t)
 	must(t, store.Put(t.Context(), filesDir+strings.Repeat("0", 64), sectionOf([]byte("x"))))
 	return store
 }
@@ -335,7 +343,7 @@ func TestClaim_AHangingPutOfAListEndsBeforeTheClaimLapses(t *testing.T) {
 
 func TestClaim_APruneThatLosesItsClaimDeletesNothingMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, _, store := newFake()
+		store := newListed(t)
 		for _, name := range []string{"a", "b", "c"} {
 			must(t, store.Put(t.Context(), filesDir+strings.Repeat(name, 64), sectionOf([]byte("x"))))
 		}

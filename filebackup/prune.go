@@ -34,6 +34,9 @@ type PruneReport struct {
 // list of a backup that it keeps cannot be read, Prune deletes nothing. The error is
 // stoat.ErrCorrupt if the list is damaged: delete such a backup. It is stoat.ErrVersion if a
 // later version made it.
+//
+// In a store without a list, Prune deletes no files, and the error is ErrNoBackup. The lists may
+// be lost, or come last in a copy of the store. If all backups are to go, remove the store.
 func Prune(ctx context.Context, store Store, keep int) (PruneReport, error) {
 	if keep < 1 {
 		return PruneReport{}, base.Invalid("Prune keeps %d backups, want at least 1", keep)
@@ -50,7 +53,8 @@ func Prune(ctx context.Context, store Store, keep int) (PruneReport, error) {
 	return p.report, err
 }
 
-// Delete deletes a backup. Prune then deletes the files that no other backup has.
+// Delete deletes a backup. Prune then deletes the files that no other backup has, unless there is
+// no other backup.
 func Delete(ctx context.Context, store Store, id string) error {
 	if !isID(id) {
 		return fmt.Errorf("%w: %q is not the ID of one", ErrNoBackup, id)
@@ -116,9 +120,13 @@ func (p *pruning) deleteFiles(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if !needed[o.Name] && isOurs(o.Name) {
-				garbage = append(garbage, o)
+			if needed[o.Name] || !isOurs(o.Name) {
+				continue
 			}
+			if len(needed) == 0 && dir == filesDir {
+				return errUnlisted
+			}
+			garbage = append(garbage, o)
 		}
 	}
 	for _, o := range garbage {
@@ -131,6 +139,9 @@ func (p *pruning) deleteFiles(ctx context.Context) error {
 	}
 	return nil
 }
+
+// errUnlisted says that a store has files, and no list.
+var errUnlisted = fmt.Errorf("%w: the store has files of backups, but no list of one; remove the store by hand if it is of no use", ErrNoBackup)
 
 // isOurs reports whether a backup makes objects of such a name. In a directory that is taken
 // for a store by mistake, other files stay.

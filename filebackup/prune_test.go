@@ -116,6 +116,19 @@ func TestBackup_UsesTheListBeforeOneThatDisappears(t *testing.T) {
 	}
 }
 
+// backUpsOfOthers makes two backups that have no file in common, and returns their IDs.
+func backUpsOfOthers(t *testing.T) (ids []string, store Store) {
+	t.Helper()
+	fs := memfs.New()
+	db, store := &changing{fs: fs}, Dir(memfs.New(), "/store")
+	for range 2 {
+		r, err := Backup(t.Context(), db, store, Options{FS: fs, Temp: "/temp"})
+		must(t, err)
+		ids = append(ids, r.ID)
+	}
+	return ids, store
+}
+
 // A deleting store deletes a backup and prunes when a file is read.
 type deleting struct {
 	Store
@@ -140,12 +153,12 @@ func (d *deleting) Get(ctx context.Context, name string) (io.ReadCloser, error) 
 
 func TestPrune_OfABackupThatIsReadIsNoCorruption(t *testing.T) {
 	t.Parallel()
-	ids, store := backUps(t, 1)
+	ids, store := backUpsOfOthers(t)
 	_, err := Restore(t.Context(), &deleting{Store: store, id: ids[0]}, ids[0], "/r", RestoreOptions{FS: memfs.New(), Workers: 1})
 	if !errors.Is(err, ErrNoBackup) || errors.Is(err, base.ErrCorrupt) {
 		t.Errorf("Restore returns %v", err)
 	}
-	ids, store = backUps(t, 1)
+	ids, store = backUpsOfOthers(t)
 	if _, err := Verify(t.Context(), &deleting{Store: store, id: ids[0]}, ids[0]); !errors.Is(err, ErrNoBackup) || errors.Is(err, base.ErrCorrupt) {
 		t.Errorf("Verify returns %v", err)
 	}
@@ -175,6 +188,26 @@ func TestPrune_DeletesNoFileWhenAListIsDamagedMeanwhile(t *testing.T) {
 	if !errors.Is(err, base.ErrCorrupt) || r.Files != 0 {
 		t.Errorf("Prune reports %+v: %v", r, err)
 	}
+}
+
+// The lists may be lost, or come last in a copy of the store.
+func TestPrune_WithoutAListDeletesNoFile(t *testing.T) {
+	t.Parallel()
+	db, o, _ := newFake()
+	disk := memfs.New()
+	store := Dir(disk, "/store")
+	for range 2 {
+		_, err := Backup(t.Context(), db, store, o)
+		must(t, err)
+	}
+	must(t, disk.Rename("/store/lists", "/store/lost"))
+	r, err := Prune(t.Context(), store, 1)
+	if !errors.Is(err, ErrNoBackup) || r.Files != 0 {
+		t.Errorf("Prune reports %+v: %v", r, err)
+	}
+	must(t, disk.Rename("/store/lost", "/store/lists"))
+	_, err = Verify(t.Context(), store, "")
+	must(t, err)
 }
 
 func TestPrune_LeavesFilesThatNoBackupMade(t *testing.T) {

@@ -20,7 +20,7 @@ func runRekey(ctx context.Context, c *call, args []string) error {
 	if c.keyFile == "" {
 		return c.usagef("needs the flag -key-file")
 	}
-	db, err := c.openToWrite(rest[0])
+	db, err := c.open(rest[0], &stoat.Options{MustExist: true, Keys: c.keys()})
 	return with(db, err, func(db *stoat.DB) error { return db.RotateMasterKey(ctx) })
 }
 

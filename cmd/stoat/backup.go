@@ -35,19 +35,24 @@ func runBackup(ctx context.Context, c *call, args []string) error {
 		}
 	}
 	dir, name := rest[0], rest[1]
-	db, err := c.openToBackUp(dir)
-	var info stoat.BackupInfo
-	err = with(db, err, func(db *stoat.DB) error {
-		info, err = c.backUp(ctx, db, name, o)
-		return err
-	})
-	if errors.Is(err, stoat.ErrReadOnly) {
-		// The last writer died. Opening the database to write makes its log durable.
-		db, err = c.openToWrite(dir)
+	write := func() (info stoat.BackupInfo, err error) {
+		db, err := c.openToBackUp(dir)
 		err = with(db, err, func(db *stoat.DB) error {
 			info, err = c.backUp(ctx, db, name, o)
 			return err
 		})
+		return info, err
+	}
+	info, err := write()
+	if errors.Is(err, stoat.ErrReadOnly) {
+		// The last writer died. Opening the database to write makes its log durable.
+		var db *stoat.DB
+		if db, err = c.openToWrite(dir); err == nil {
+			err = db.Close()
+		}
+		if err == nil {
+			info, err = write()
+		}
 	}
 	if err == nil && name != "-" {
 		fmt.Fprintln(c.out, describe(info))
@@ -123,7 +128,7 @@ func runRestore(ctx context.Context, c *call, args []string) error {
 		return err
 	}
 	names, dir := rest[:len(rest)-1], rest[len(rest)-1]
-	o.Options = c.withKeys(&stoat.Options{})
+	o.Options = withFunctions(&stoat.Options{Keys: c.keys()})
 	return c.readChain(ctx, names, func(backups []io.Reader) error {
 		info, err := stoat.Restore(ctx, dir, o, backups...)
 		if err == nil {

@@ -125,10 +125,12 @@ func TestCheck_KeepsWritersOutAndSoSeesUnreferencedFiles(t *testing.T) {
 	}
 }
 
-func TestBackup_AfterACrashHasTheEndOfTheLogAndMakesItDurable(t *testing.T) {
-	t.Parallel()
+// crashed returns a database whose last writer has crashed. The end of its log may not be
+// durable.
+func crashed(t *testing.T) string {
+	t.Helper()
 	at := t.TempDir()
-	dir, crashed, file, copied := filepath.Join(at, "db"), filepath.Join(at, "crashed"), filepath.Join(at, "file"), filepath.Join(at, "copy")
+	dir, copied := filepath.Join(at, "db"), filepath.Join(at, "crashed")
 	db, err := stoat.Open(dir, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -136,13 +138,27 @@ func TestBackup_AfterACrashHasTheEndOfTheLogAndMakesItDurable(t *testing.T) {
 	defer db.Close()
 	err = db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("key"), []byte("value")) }, stoat.WithDurability(stoat.Buffered))
 	if err == nil {
-		err = os.CopyFS(crashed, os.DirFS(dir))
+		err = os.CopyFS(copied, os.DirFS(dir))
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	return copied
+}
+
+func TestBackup_AfterACrashLetsAWriterStartMeanwhile(t *testing.T) {
+	t.Parallel()
+	dir := crashed(t)
+	whenItPrints(t, func() { expect(t, "", "set", dir, "new", "value") }, "backup", dir, "-")
+	expect(t, "value", "get", dir, "new")
+}
+
+func TestBackup_AfterACrashHasTheEndOfTheLogAndMakesItDurable(t *testing.T) {
+	t.Parallel()
+	at := t.TempDir()
+	dir, file, copied := crashed(t), filepath.Join(at, "file"), filepath.Join(at, "copy")
 	unproven := func() error {
-		db, err := stoat.Open(crashed, &stoat.Options{ReadOnly: true})
+		db, err := stoat.Open(dir, &stoat.Options{ReadOnly: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +167,7 @@ func TestBackup_AfterACrashHasTheEndOfTheLogAndMakesItDurable(t *testing.T) {
 	if err := unproven(); !errors.Is(err, stoat.ErrReadOnly) {
 		t.Fatalf("before the backup, Sync returned %v", err)
 	}
-	succeed(t, "backup", crashed, file)
+	succeed(t, "backup", dir, file)
 	if err := unproven(); err != nil {
 		t.Errorf("after the backup, Sync returned %v", err)
 	}

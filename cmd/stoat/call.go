@@ -77,7 +77,8 @@ func (c *call) checkEmpty(args []string) (err error) {
 	c.flags.Visit(func(f *flag.Flag) {
 		switch what, _ := flag.UnquoteUsage(f); what {
 		case "file", "directory", "name", "ID":
-			if f.Value.String() == "" && f.Name != "keyspace" { // which may be the default keyspace
+			// For changes, an empty keyspace is the default one.
+			if f.Value.String() == "" && (f.Name != "keyspace" || c.name != "changes") {
 				err = c.usagef("-%s is empty", f.Name)
 			}
 		}

@@ -33,7 +33,11 @@ func runBackupFiles(ctx context.Context, c *call, args []string) error {
 	if err != nil {
 		return err
 	}
-	o := filebackup.Options{Temp: dir + tempSuffix, Verify: *verify}
+	resolved, err := filepath.EvalSymlinks(dir) // a link may be on another file system
+	if err != nil {
+		resolved = dir // opening the database tells what is wrong
+	}
+	o := filebackup.Options{Temp: resolved + tempSuffix, Verify: *verify}
 	if *temp != "" {
 		if o.Temp, err = filepath.Abs(*temp); err != nil {
 			return err
@@ -45,6 +49,9 @@ func runBackupFiles(ctx context.Context, c *call, args []string) error {
 	db, err := c.openBeside(rest[0])
 	var r filebackup.Report
 	err = with(db, err, func(db *stoat.DB) error {
+		if storeExists(rest[1]) != nil { // the path may be wrong, or not mounted
+			fmt.Fprintf(c.err, "stoat: new store in %s\n", rest[1])
+		}
 		r, err = filebackup.Backup(ctx, db, filebackup.Dir(nil, rest[1]), o)
 		return err
 	})

@@ -8,12 +8,22 @@ import (
 	"testing"
 )
 
+// firstBackup runs backup-files with a store that does not exist, and returns what it printed.
+func firstBackup(t *testing.T, args ...string) string {
+	t.Helper()
+	out, errOut, code := stoatCommand(t.Context(), "", append([]string{"backup-files"}, args...)...)
+	if code != exitOK || errOut != "stoat: new store in "+args[len(args)-1]+"\n" {
+		t.Fatalf("backup-files %q: exit code %d, errors %q", args, code, errOut)
+	}
+	return out
+}
+
 func TestBackupFiles_RestoresTheNewestAndAnOlderBackup(t *testing.T) {
 	t.Parallel()
 	at := t.TempDir()
 	dir, store := filepath.Join(at, "db"), filepath.Join(at, "store")
 	fill(t, dir)
-	first := succeed(t, "backup-files", dir, store)
+	first := firstBackup(t, dir, store)
 	before := succeed(t, "scan", dir)
 	expect(t, "", "set", dir, "new", "value")
 	second := succeed(t, "backup-files", dir, store)
@@ -55,7 +65,7 @@ func TestRestoreFiles_OfAnEncryptedDatabaseWarnsWithoutItsKeys(t *testing.T) {
 	}
 	succeed(t, "create", "-key-file", keys, dir)
 	succeed(t, "set", "-key-file", keys, dir, "k", "v")
-	succeed(t, "backup-files", "-key-file", keys, dir, store)
+	firstBackup(t, "-key-file", keys, dir, store)
 	succeed(t, "restore-files", "-key-file", keys, store, copied)
 	out, errOut, code := stoatCommand(t.Context(), "", "restore-files", store, copied+"2")
 	if code != exitOK || !strings.HasPrefix(out, "restored ") || !strings.Contains(errOut, "warning: without -key-file, "+copied+"2 has the identity") {
@@ -69,7 +79,7 @@ func TestBackupFiles_FailuresAreExplained(t *testing.T) {
 	at := t.TempDir()
 	dir, store, copied := filepath.Join(at, "db"), filepath.Join(at, "store"), filepath.Join(at, "copy")
 	fill(t, dir)
-	id, _, _ := strings.Cut(succeed(t, "backup-files", dir, store), ":")
+	id, _, _ := strings.Cut(firstBackup(t, dir, store), ":")
 	files, err := os.ReadDir(filepath.Join(store, "files"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("the store has %d files: %v", len(files), err)
@@ -101,7 +111,7 @@ func TestBackupFiles_WithVerifyReplacesADamagedFileAsVerifyFilesSays(t *testing.
 	at := t.TempDir()
 	dir, store := filepath.Join(at, "db"), filepath.Join(at, "store")
 	fill(t, dir)
-	id, _, _ := strings.Cut(succeed(t, "backup-files", dir, store), ":")
+	id, _, _ := strings.Cut(firstBackup(t, dir, store), ":")
 	list, err := os.ReadFile(filepath.Join(store, "lists", id))
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +166,7 @@ func TestBackupFiles_OfTheWorkingDirectoryPutsNothingIntoTheDatabase(t *testing.
 	if err := os.RemoveAll(temp); err != nil {
 		t.Fatal(err)
 	}
-	succeed(t, "backup-files", ".", store)
+	firstBackup(t, ".", store)
 	if names, err := filepath.Glob(filepath.Join(dir, ".backup*")); err != nil || len(names) != 0 {
 		t.Errorf("the database has %v: %v", names, err)
 	}
@@ -176,7 +186,7 @@ func TestBackupFiles_WithTempNeedsNothingBesideTheDatabase(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.Chmod(at, 0o700) }) // so that the test can remove it
 	fail(t, exitError, tempSuffix, "backup-files", dir, store)
-	succeed(t, "backup-files", "-temp", temp, dir, store)
+	firstBackup(t, "-temp", temp, dir, store)
 	succeed(t, "verify-files", store)
 	if _, err := os.Stat(temp); !os.IsNotExist(err) {
 		t.Errorf("the command left its directory: %v", err)
@@ -189,6 +199,22 @@ func TestBackupFiles_WithTempNeedsNothingBesideTheDatabase(t *testing.T) {
 	fail(t, exitError, filepath.Dir(notes)+" has a file that no backup made", "backup-files", "-temp", temp, dir, store)
 }
 
+func TestBackupFiles_OfALinkWorksBesideTheRealDirectory(t *testing.T) {
+	t.Parallel()
+	at, elsewhere := t.TempDir(), t.TempDir()
+	dir, link, store := filepath.Join(elsewhere, "db"), filepath.Join(at, "link"), filepath.Join(at, "store")
+	fill(t, dir)
+	if err := os.Symlink(dir, link); err != nil {
+		t.Skip(err) // Windows lets few users make links
+	}
+	// A directory that the command did not make stays. It shows where the checkpoint was.
+	notes := filepath.Join(dir+tempSuffix, "checkpoint", "NOTES")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(notes), 0o700), os.WriteFile(notes, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	fail(t, exitError, filepath.Dir(notes)+" has a file that no backup made", "backup-files", link, store)
+}
+
 func TestBackupFiles_TempInTheDatabaseIsWrongUsage(t *testing.T) {
 	t.Parallel()
 	at := t.TempDir()
@@ -198,7 +224,7 @@ func TestBackupFiles_TempInTheDatabaseIsWrongUsage(t *testing.T) {
 		fail(t, exitUsage, "-temp "+temp+" is in "+dir, "backup-files", "-temp", temp, dir, store)
 	}
 	fail(t, exitUsage, "-temp is empty", "backup-files", "-temp", "", dir, store)
-	succeed(t, "backup-files", "-temp", dir+"2", dir, store)
+	firstBackup(t, "-temp", dir+"2", dir, store)
 }
 
 func TestBackups_OfNoStoreIsAnErrorThatCreatesNothing(t *testing.T) {
@@ -228,12 +254,30 @@ func TestBackups_OfNoStoreIsAnErrorThatCreatesNothing(t *testing.T) {
 	}
 }
 
+func TestBackups_OfAStoreWithoutListsDeletesNoFile(t *testing.T) {
+	t.Parallel()
+	at := t.TempDir()
+	dir, store := filepath.Join(at, "db"), filepath.Join(at, "store")
+	fill(t, dir)
+	firstBackup(t, dir, store)
+	succeed(t, "backup-files", dir, store)
+	lists := filepath.Join(store, "lists")
+	if err := os.Rename(lists, lists+"2"); err != nil {
+		t.Fatal(err)
+	}
+	fail(t, exitError, "no list of one", "backups", "-keep", "1", store)
+	if err := os.Rename(lists+"2", lists); err != nil {
+		t.Fatal(err)
+	}
+	succeed(t, "verify-files", store)
+}
+
 func TestBackups_KeepingNoneIsWrongUsage(t *testing.T) {
 	t.Parallel()
 	at := t.TempDir()
 	dir, store := filepath.Join(at, "db"), filepath.Join(at, "store")
 	fill(t, dir)
-	succeed(t, "backup-files", dir, store)
+	firstBackup(t, dir, store)
 	for _, keep := range []string{"0", "-1"} {
 		fail(t, exitUsage, "-keep is "+keep+", want at least 1", "backups", "-keep", keep, store)
 	}
@@ -247,7 +291,7 @@ func TestBackups_DeletesOneBackupAlsoIfItsListIsDamaged(t *testing.T) {
 	at := t.TempDir()
 	dir, store := filepath.Join(at, "db"), filepath.Join(at, "store")
 	fill(t, dir)
-	first, _, _ := strings.Cut(succeed(t, "backup-files", dir, store), ":")
+	first, _, _ := strings.Cut(firstBackup(t, dir, store), ":")
 	second, _, _ := strings.Cut(succeed(t, "backup-files", dir, store), ":")
 	if err := os.WriteFile(filepath.Join(store, "lists", second), []byte("damage"), 0o600); err != nil {
 		t.Fatal(err)

@@ -50,8 +50,11 @@ Only create, restore and restore-files make a database in DIR. The other command
 a DIR without one.
 
 An encrypted database needs the flag -key-file. Each line of the file is the ID
-of a master key, a space, and the key as 64 hexadecimal digits. The first line
-is the current key.
+of a master key, a space, and the key as 64 hexadecimal digits. New databases
+and the command rekey take the first key.
+
+On Unix, a command that changes a database refuses to run as another user than
+the owner of its files.
 
 get, scan, changes, estimate, info, stats, checkpoint, backup-files, and keyspaces without
 -create and -drop take no lock. They work while another process writes the database, and

@@ -45,3 +45,32 @@ func TestCommands_EncryptedDatabase(t *testing.T) {
 	write(first)
 	fail(t, exitError, "the database is not encrypted: leave Options.Keys nil", "get", key, plain, "ann")
 }
+
+func TestCommands_OnlyRekeyChangesTheMasterKey(t *testing.T) {
+	t.Parallel()
+	at := t.TempDir()
+	dir, old, both := filepath.Join(at, "db"), filepath.Join(at, "old"), filepath.Join(at, "both")
+	first, second := "first "+strings.Repeat("0a", 32)+"\n", "second "+strings.Repeat("b1", 32)+"\n"
+	for name, lines := range map[string]string{old: first, both: second + first} {
+		if err := os.WriteFile(name, []byte(lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	protectedBy := func(id, after string) {
+		t.Helper()
+		if out := succeed(t, "info", "-key-file", both, dir); !strings.Contains(out, "master key \""+id+"\"") {
+			t.Errorf("after %s: %s", after, out)
+		}
+	}
+	succeed(t, "create", "-key-file", old, dir)
+	for _, args := range [][]string{
+		{"set", "-key-file", both, dir, "ann", "1"}, {"compact", "-key-file", both, dir}, {"check", "-repair", "-key-file", both, dir},
+		{"configure", "-key-file", both, "-versions", "2", dir}, {"upgrade", "-key-file", both, dir},
+	} {
+		succeed(t, args...)
+		protectedBy("first", args[0])
+	}
+	expect(t, "1", "get", "-key-file", old, dir, "ann")
+	succeed(t, "rekey", "-key-file", both, dir)
+	protectedBy("second", "rekey")
+}

@@ -64,9 +64,17 @@ func runLoad(ctx context.Context, c *call, args []string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(c.out, "%d keys loaded\n", done.Entries)
+		c.printStored(done.Entries, "loaded")
 		return nil
 	})
+}
+
+// printStored prints how many keys are stored. If that fails, it says on standard error that
+// they are stored: the error of the command only tells about the output.
+func (c *call) printStored(keys int64, how string) {
+	if _, err := fmt.Fprintf(c.out, "%d keys %s\n", keys, how); err != nil {
+		fmt.Fprintln(c.err, "stoat: the keys are stored, but the output failed")
+	}
 }
 
 // linesOf yields what decode makes of the lines of r.

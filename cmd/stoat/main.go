@@ -74,13 +74,14 @@ you have.`, runChanges},
 		{"load", "DIR FILE", "store all keys of a file in one commit", `Each line is a key, a tab and a value, escaped as scan prints them. A FILE of -
 means standard input. Of equal keys, the last one counts. With -sorted, the keys must
 ascend, and are never written twice. A line has at most 1 GiB. After an error, no key
-is stored, unless it has printed the number of keys. If the error says that the
-database takes no more writes, look whether the keys are there.`, runLoad},
+is stored, unless it has printed the number of keys, or that they are stored. If the
+error says that the database takes no more writes, look whether the keys are there.`, runLoad},
 		{"pack", "FILE OUT", "write lines to a file of sorted entries", `It needs no database. Lines are as for load, and their keys ascend. The command
 ingest takes the new file OUT into a database.`, runPack},
 		{"ingest", "DIR FILE...", "store files of sorted entries in one commit", `It verifies every byte. The ranges of keys of the FILEs must not overlap. After an
-error, no key is stored, unless it has printed the number of keys. If the error says
-that the database takes no more writes, look whether the keys are there.`, runIngest},
+error, no key is stored, unless it has printed the number of keys, or that they are
+stored. If the error says that the database takes no more writes, look whether the
+keys are there.`, runIngest},
 		{"keyspaces", "DIR", "list, create or delete keyspaces", `It lists all keyspaces with their settings. With -create or -drop it changes them
 instead, and needs the database for itself.`, runKeyspaces},
 		{"configure", "DIR", "change settings of a keyspace", `The database stores the settings. They hold for programs that open it without their
@@ -124,19 +125,20 @@ It works while another process writes the database, and changes nothing in DIR.`
 		{"backup", "DIR FILE", "write a backup of a database", `It writes a snapshot to the new FILE, or to standard output if FILE is -. With
 -since it writes only what changed after an earlier backup, which it first reads to
 its end. A backup is not encrypted. It keeps writers out only while it opens the database.
-After a crash of the last writer it needs the database for itself. If a process that writes
-the database reports ErrFailed, begin a new chain with a backup without -since.`, runBackup},
+After a crash of the last writer it first needs the database for itself. If a process that
+writes the database reports ErrFailed, begin a new chain with a backup without -since.`, runBackup},
 		{"restore", "FILE... DIR", "make a database of backups", `FILEs are a full backup and the backups after it, in order; - is standard input.
 DIR must not exist. The command works in DIR.restore. After an interruption, run the
 same command again to continue, or remove DIR.restore.`, runRestore},
 		{"verify-backup", "FILE...", "verify every byte of backups", `FILEs are in order. It fails if one does not follow the one before, or needs what
 that one lacks. Without an error, it prints a line for each FILE. The first FILE need
 not be a full backup.`, runVerifyBackup},
-		{"backup-files", "DIR STORE", "copy the new files of a database to a directory", `STORE is a directory, which the first backup creates. Use one for each
+		{"backup-files", "DIR STORE", "copy the new files of a database to a directory", `STORE is a directory. The first backup creates it, and says so. Use one for each
 database. Files that an earlier backup has copied are not copied again, and yet each
 backup is complete. With -verify, damaged ones are copied again. Files of an encrypted
 database stay encrypted. If it prints the backup, that is complete, even after an error.
-It works while another process writes the database.
+It works while another process writes the database. After a kill of 'stoat backups -keep'
+it waits for up to two minutes.
 
 While it runs, DIR.backup-files shares the files of DIR by hard links. With -temp it is
 another directory, which only backups of DIR may use. If DIR is a mount point or its parent
@@ -147,8 +149,10 @@ same command again to continue, or remove DIR.restore. Without -key-file, all da
 restored of one backup of an encrypted database have the same identity.`, runRestoreFiles},
 		{"verify-files", "STORE [ID...]", "verify every byte of file backups", `Without an ID it verifies the newest backup.`, runVerifyFiles},
 		{"backups", "STORE", "list file backups, and delete old ones", `It prints a line for each backup, the oldest first. With -keep N it first deletes all
-but the newest N backups, of whatever database, and all files that no backup has. If it cannot read
-the list of a backup to keep, it deletes nothing. Then delete that backup with -delete.`, runBackups},
+but the newest N backups, of whatever database, and all files that no backup has. If it
+cannot read the list of a backup to keep, it deletes nothing. Then delete that backup with
+-delete. If STORE has no list at all, it deletes no files: remove such a STORE by hand. After
+a kill of backup-files, -keep deletes no files for two minutes, and then waits for two.`, runBackups},
 		{"compact", "DIR", "reclaim the space of all deleted data", `It rewrites the tables without deleted, overwritten and expired data. Without
 -from and -to it also rewrites value files. Background jobs do this by themselves where
 it is worth its cost. So the command is useful mainly for a database that will only be
@@ -156,7 +160,8 @@ read.`, runCompact},
 		{"collect", "DIR", "reclaim the space of unused values", `It rewrites value files without the values that no table refers to. Keys deleted
 recently may keep their values until a compaction; the command compact does both.`, runCollect},
 		{"rekey", "DIR", "protect a database with another master key", `The first key of the key file becomes the master key. The file must also have the
-current master key. No data is rewritten.`, runRekey},
+current master key. No data is rewritten. Other commands keep the master key. File
+backups, checkpoints and other copies made before need the old key.`, runRekey},
 		{"upgrade", "DIR", "bring a database to the newest format", `Other commands and programs open old formats too, and change none. After the
 upgrade, an older stoat may be unable to open the database.`, runUpgrade},
 		{"version", "", "print the version", "", runVersion},

@@ -223,6 +223,15 @@ func create(t *testing.T) (dir string) {
 	return dir
 }
 
+func TestCreate_WithoutItsKeyFileLeavesNothing(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "db")
+	fail(t, exitError, "stoat: the key file "+dir+"-keys: ", "create", "-key-file", dir+"-keys", dir)
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the command created a directory: %v", err)
+	}
+}
+
 func TestCreate_MakesAnEmptyDatabaseOnce(t *testing.T) {
 	t.Parallel()
 	dir := create(t)
@@ -308,6 +317,7 @@ func TestHelp_NamesTheCommandsThatRunBesideAWriterOrAReader(t *testing.T) {
 	fill(t, dir)
 	path := func(name string) string { return filepath.Join(at, name) }
 	follow := [][]string{{"get", "-hex", dir, "6b01"}, {"scan", dir}, {"stats", dir}, {"info", dir}, {"estimate", dir}, {"keyspaces", dir}, {"check", dir}, {"backup", dir, "-"}, {"backup-files", dir, path("store")}}
+	firstBackup(t, dir, path("store"))
 	read := [][]string{{"salvage", dir, path("saved")}}
 	alone := [][]string{{"set", dir, "key", "value"}, {"check", "-repair", dir}, {"keyspaces", "-create", "k", dir},
 		{"collect", dir}}
@@ -371,7 +381,8 @@ func TestUsage_WrongCallsAreExplained(t *testing.T) {
 	// A variable of a shell that is not set must not mean the working directory, or nothing.
 	for _, args := range [][]string{{"get", "", "key"}, {"backup-files", "dir", ""}, {"backups", ""}, {"verify-files", "store", ""},
 		{"keyspaces", "-create", "", "dir"}, {"keyspaces", "-drop", "", "dir"}, {"backup", "-since", "", "dir", "file"},
-		{"backups", "-delete", "", "store"}, {"scan", "-key-file", "", "dir"}} {
+		{"backups", "-delete", "", "store"}, {"scan", "-key-file", "", "dir"}, {"get", "-keyspace", "", "dir", "key"},
+		{"del", "-prefix", "-keyspace", "", "dir", "user/"}, {"load", "-keyspace", "", "dir", "file"}, {"configure", "-keyspace", "", "dir"}} {
 		fail(t, exitUsage, " is empty", args...)
 	}
 }
@@ -540,6 +551,24 @@ func TestOutput_FailedWriteIsAnError(t *testing.T) {
 		var errOut strings.Builder
 		if code := run(t.Context(), args, console{strings.NewReader(""), fullOutput{}, &errOut}); code != exitError || !strings.Contains(errOut.String(), "no space left") {
 			t.Errorf("stoat %q: exit code %d, errors %q", args, code, errOut.String())
+		}
+	}
+}
+
+// The exit code and the error are those of the output.
+func TestOutput_FailsAfterTheKeysAreStored(t *testing.T) {
+	t.Parallel()
+	file := packed(t, "a\t1\n")
+	for _, to := range []io.Writer{fullOutput{}, closedPipe{}} {
+		for _, command := range []string{"load", "ingest"} {
+			dir := create(t)
+			from := map[string]string{"load": "-", "ingest": file}[command]
+			var errOut strings.Builder
+			code := run(t.Context(), []string{command, dir, from}, console{strings.NewReader("a\t1\n"), to, &errOut})
+			if code == exitOK || !strings.Contains(errOut.String(), "the keys are stored") {
+				t.Errorf("%s: exit code %d, errors %q", command, code, errOut.String())
+			}
+			expect(t, "1", "get", dir, "a")
 		}
 	}
 }

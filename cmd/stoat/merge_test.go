@@ -76,7 +76,11 @@ func TestCommands_KnowTheListFunctionsOfAllKeyspaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, length := range lengths {
-		expect(t, strings.Repeat("\x01x", length), "get", "-keyspace", name, dir, "k")
+		args := []string{"get", dir, "k"}
+		if name != "" {
+			args = []string{"get", "-keyspace", name, dir, "k"}
+		}
+		expect(t, strings.Repeat("\x01x", length), args...)
 	}
 	succeed(t, "configure", "-merge-function", merge.Last(1).Name(), dir)
 	expect(t, "\x01x", "get", dir, "k")

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/seal"
 	"github.com/stoatdb/stoat/merge"
 )
 
@@ -63,6 +66,11 @@ func (c *call) openToBackUp(dir string) (*stoat.DB, error) {
 
 // open opens the database in dir and explains why it cannot.
 func (c *call) open(dir string, opts *stoat.Options) (*stoat.DB, error) {
+	if !opts.ReadOnly {
+		if err := checkUser(dir); err != nil {
+			return nil, err
+		}
+	}
 	return c.openBy(stoat.Open, dir, opts)
 }
 
@@ -70,7 +78,10 @@ func (c *call) open(dir string, opts *stoat.Options) (*stoat.DB, error) {
 // the open database tells which lengths it uses. If it uses any, openBy opens it again with their
 // functions.
 func (c *call) openBy(open func(dir string, opts *stoat.Options) (*stoat.DB, error), dir string, opts *stoat.Options) (*stoat.DB, error) {
-	db, err := open(dir, c.withKeys(opts))
+	if opts.Keys == nil { // rekey has set them
+		opts.Keys = c.keysOf(dir)
+	}
+	db, err := open(dir, withFunctions(opts))
 	if err != nil {
 		return nil, c.unopened(dir, err)
 	}
@@ -101,20 +112,47 @@ func listFunctions(db *stoat.DB) (lists []stoat.MergeFunction, err error) {
 	return lists, err
 }
 
-// withKeys gives the options the keys of the key file, if there is one, and the merge functions
-// of this module that have one name.
-func (c *call) withKeys(opts *stoat.Options) *stoat.Options {
+// withFunctions gives the options the merge functions of this module that have one name.
+func withFunctions(opts *stoat.Options) *stoat.Options {
 	opts.MergeFunctions = []stoat.MergeFunction{merge.Append, merge.Counter, merge.Set}
-	opts.Keys = c.keys()
 	return opts
 }
 
-// keys returns the keys of the key file, nil without one.
+// keys returns the keys of the key file, nil without one. The first key is the current one.
 func (c *call) keys() stoat.KeyProvider {
 	if c.keyFile == "" {
 		return nil
 	}
 	return stoat.KeyFile(c.keyFile)
+}
+
+// keysOf returns the keys of the key file for the database in dir, nil without one. A database
+// that is opened with them keeps its master key, wherever in the file that is.
+func (c *call) keysOf(dir string) stoat.KeyProvider {
+	if c.keyFile == "" {
+		return nil
+	}
+	return sameKey{c.keys(), dir}
+}
+
+// A sameKey provider has as its current key the master key that protects the database in dir.
+type sameKey struct {
+	stoat.KeyProvider
+	dir string
+}
+
+// Current implements stoat.KeyProvider.
+func (k sameKey) Current(ctx context.Context) (id string, key []byte, err error) {
+	b, err := os.ReadFile(filepath.Join(k.dir, seal.KeysName))
+	if err != nil {
+		return "", nil, err
+	}
+	info, err := seal.Inspect(b)
+	if err != nil {
+		return "", nil, err
+	}
+	key, err = k.Key(ctx, info.MasterID)
+	return info.MasterID, key, err
 }
 
 // unopened explains why the database in dir cannot be opened.
@@ -155,7 +193,7 @@ func (dir noDatabaseError) Error() string {
 }
 
 // runCreate creates an empty database.
-func runCreate(_ context.Context, c *call, args []string) error {
+func runCreate(ctx context.Context, c *call, args []string) error {
 	rest, err := c.parse(args, 1, 1)
 	if err != nil {
 		return err
@@ -168,8 +206,14 @@ func runCreate(_ context.Context, c *call, args []string) error {
 	if _, none := err.(noDatabaseError); !none {
 		return err
 	}
+	o := &stoat.Options{Keys: c.keys()}
+	if o.Keys != nil { // an Open that lacks the key would leave DIR
+		if _, _, err := o.Keys.Current(ctx); err != nil {
+			return c.unopened(dir, err)
+		}
+	}
 	// Without a parent that can hold DIR, this error must not be that of a missing database.
-	db, err = stoat.Open(dir, c.withKeys(&stoat.Options{}))
+	db, err = stoat.Open(dir, withFunctions(o))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		err = c.unopened(dir, err)
 	}

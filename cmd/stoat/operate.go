@@ -75,7 +75,10 @@ func runUpgrade(_ context.Context, c *call, args []string) error {
 	if err != nil {
 		return err
 	}
-	report, err := stoat.Upgrade(rest[0], c.withKeys(&stoat.Options{}))
+	if err := checkUser(rest[0]); err != nil {
+		return err
+	}
+	report, err := stoat.Upgrade(rest[0], withFunctions(&stoat.Options{Keys: c.keysOf(rest[0])}))
 	if err != nil {
 		return c.unopened(rest[0], err)
 	}

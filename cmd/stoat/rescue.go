@@ -26,6 +26,10 @@ func runSalvage(ctx context.Context, c *call, args []string) error {
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s exists already", rest[1])
 	}
+	var at *vfs.PathError
+	if errors.Is(err, stoat.ErrLocked) && errors.As(err, &at) && at.Op == vfs.OpLockDir.String() { // TO, not DIR
+		return explained{"another process works in " + at.Path, err}
+	}
 	if err != nil {
 		return c.unopened(rest[0], err)
 	}
@@ -108,7 +112,10 @@ func runDump(ctx context.Context, c *call, args []string) error {
 
 // repair rebuilds the damaged parts of tables that can be derived.
 func (c *call) repair(ctx context.Context, dir string) error {
-	done, err := stoat.Repair(ctx, dir, &stoat.Options{Keys: c.keys()})
+	if err := checkUser(dir); err != nil {
+		return err
+	}
+	done, err := stoat.Repair(ctx, dir, &stoat.Options{Keys: c.keysOf(dir)})
 	for _, r := range done {
 		if r.Err != nil {
 			fmt.Fprintf(c.out, "not repaired: %s: %v\n", r.File, r.Err)

@@ -5,8 +5,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/stoatdb/stoat/vfs"
 )
 
 // filesIn returns the files of a directory whose names match a pattern.
@@ -55,6 +58,42 @@ func TestSalvage_CopiesAndListsLosses(t *testing.T) {
 	out = succeed(t, "salvage", "-all-files", to+"2", to+"3")
 	if !strings.Contains(out, "note: every file counts") {
 		t.Errorf("with -all-files it printed %q", out)
+	}
+}
+
+func TestSalvage_NamesTheDirectoryInWhichAnotherOneWorks(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows does not lock directories")
+	}
+	dir := create(t)
+	if err := os.Mkdir(dir+"2.tmp", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := vfs.OS().LockDir(dir + "2.tmp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	fail(t, exitError, "stoat: another process works in "+dir+"2.tmp\n", "salvage", dir, dir+"2")
+}
+
+// A rename cannot replace a symbolic link by a directory.
+func TestCopies_ToALinkToNothingFailAtOnce(t *testing.T) {
+	t.Parallel()
+	at := t.TempDir()
+	dir, file, store, to := filepath.Join(at, "db"), filepath.Join(at, "file"), filepath.Join(at, "store"), filepath.Join(at, "to")
+	fill(t, dir)
+	succeed(t, "backup", dir, file)
+	firstBackup(t, dir, store)
+	if err := os.Symlink("nowhere", to); err != nil {
+		t.Skip(err) // Windows lets few users make links
+	}
+	for _, args := range [][]string{{"restore", file, to}, {"restore-files", store, to}, {"salvage", dir, to}, {"checkpoint", dir, to}} {
+		fail(t, exitError, "exists", args...)
+	}
+	if left := filesIn(t, at, "to*"); len(left) != 1 {
+		t.Errorf("the commands left %v", left)
 	}
 }
 
@@ -182,7 +221,7 @@ func TestDump_PrintsBackupsAndSortedFiles(t *testing.T) {
 	succeed(t, "backup", dir, full)
 	succeed(t, "set", dir, "b", "two")
 	succeed(t, "backup", "-since", full, dir, later)
-	succeed(t, "backup-files", dir, store)
+	firstBackup(t, dir, store)
 	for _, x := range []struct {
 		name string
 		want map[string]int

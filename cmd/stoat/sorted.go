@@ -72,7 +72,7 @@ func runIngest(ctx context.Context, c *call, args []string) error {
 		}
 		done, err := sorted.Ingest(ctx, db, nil, rest[1:], stoat.IngestOptions{Keyspace: ks, Timestamp: when.at})
 		if err == nil {
-			fmt.Fprintf(c.out, "%d keys ingested\n", done.Entries)
+			c.printStored(done.Entries, "ingested")
 		}
 		return err
 	})

@@ -4,19 +4,29 @@ package newdir
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// Unused returns an error if something has the name dir.
+// Unused returns an error if something has the name dir. That may be a symbolic link to nothing.
+// Stat does not find it, but Publish cannot replace it.
 func Unused(fs vfs.FS, dir string) error {
 	_, err := fs.Stat(dir)
-	switch {
-	case err == nil:
+	if err == nil {
 		return vfs.ErrExist
+	}
+	if !errors.Is(err, vfs.ErrNotExist) {
+		return err
+	}
+	names, err := fs.List(fs.Dir(dir))
+	switch {
 	case errors.Is(err, vfs.ErrNotExist):
 		return nil
+	case err == nil && slices.Contains(names, fs.Base(dir)):
+		return fmt.Errorf("%w: %s may be a symbolic link to nothing", vfs.ErrExist, dir)
 	}
 	return err
 }

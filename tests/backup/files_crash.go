@@ -100,7 +100,8 @@ func (f *fileLife) checkCut(ctx context.Context, whole []string) error {
 	if err := f.forgetClaims(ctx); err != nil {
 		return err
 	}
-	if _, err := filebackup.Prune(ctx, f.store, 2); err != nil {
+	_, err = filebackup.Prune(ctx, f.store, 2)
+	if none := len(infos) == 0 && errors.Is(err, filebackup.ErrNoBackup); err != nil && !none { // no list yet
 		return err
 	}
 	made := f.made

@@ -125,7 +125,7 @@ var Stoat = Shape{
 		"os/user":                       {},
 		"path/filepath":                 {"vfs", "internal/seal", "internal/testing/script", "cmd/stoat", "cmd/stoat/internal/bench"},
 		"plugin":                        {},
-		"syscall":                       {"vfs", "cmd/stoat"}, // cmd/stoat names a signal
+		"syscall":                       {"vfs", "cmd/stoat"}, // cmd/stoat names signals, and the owner of a file
 		"unsafe":                        {"internal/memtable", "internal/readers", "vfs"},
 		"C":                             {},
 		"math/rand":                     {},
