@@ -16,6 +16,7 @@ import (
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/settings"
 	"github.com/stoatdb/stoat/internal/stream"
+	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 )
 
@@ -122,7 +123,7 @@ func (tx Txn) stream(o StreamOptions) (s stream.Items[Item, StreamItem], err err
 	return stream.Items[Item, StreamItem]{Snapshot: stream.Snapshot{View: view, At: at}, Space: tx.t.Space(), Timed: timed,
 		Lower: o.Lower, Upper: o.Upper, Prefix: o.Prefix, KeysOnly: o.KeysOnly, AllVersions: o.AllVersions, Since: o.Since,
 		Deletions: o.Deletions, Choose: o.Choose, Ordered: o.Ordered, Workers: o.Workers,
-		Get: tx.GetItem, Expired: tx.t.Expired,
+		Get: tx.GetItem, Expired: tx.t.Expired, Check: tx.t.Check,
 		Open: func(lo, hi []byte) stream.Cursor[Item] {
 			of := of
 			if of.Lower, of.Upper, of.Prefix = lo, hi, nil; timed {
@@ -205,7 +206,7 @@ func (d *DB) Backup(ctx context.Context, w io.Writer, o BackupOptions) (info Bac
 			return err
 		}
 		done, err := backup.Write(ctx, w, backup.WriteOptions{Header: h, Versions: o.Versions,
-			Snapshot: stream.Snapshot{View: view, At: at}, Compression: settings.Compression(o.Compression)})
+			Snapshot: stream.Snapshot{View: view, At: at}, Compression: settings.Compression(o.Compression), Check: tx.t.Check})
 		info = BackupInfo(done)
 		return err
 	})
@@ -217,7 +218,7 @@ func (d *DB) Backup(ctx context.Context, w io.Writer, o BackupOptions) (info Bac
 func (d *DB) beginBackup(ctx context.Context) (tx Txn, state manifest.State, err error) {
 	still := d.engine.Spaces.Still
 	if f := d.engine.Follower; f != nil {
-		still = f.Still
+		still = func(fn func() error) error { return f.Still(work.Given(ctx), fn) }
 	}
 	err = still(func() (err error) {
 		tx, err = d.BeginContext(ctx, ReadOnly)

@@ -172,7 +172,8 @@ func (d *DB) SyncContext(ctx context.Context) error {
 // Operations of transactions that are still open return ErrClosed from then on. The
 // bytes that such a transaction borrowed stay valid until the caller discards it.
 //
-// Close also ends running calls such as Compact, Check and Backup. It waits for callbacks of
+// Close also ends running calls such as Compact, Check, Subscribe, Stream and Backup. It does
+// not wait for the function of a Stream, or the writer of a Backup. It waits for callbacks of
 // CommitAsync and Options.Events, so these must not call it. Later calls of Close return the
 // same error.
 func (d *DB) Close() error {

@@ -13,6 +13,8 @@ import (
 // error of ctx, ErrClosed, ErrInvalid for a version that the database does not have yet, or
 // *feed.GoneError. It is ErrCorrupt for a damaged log, and ErrStale for a follower that
 // cannot follow any more. A database opened with Options.ReadOnly has no feed: ErrReadOnly.
+// Once commits return ErrFailed, so does the loop, after what it can still deliver. A follower
+// does not learn of the failure.
 //
 // A program stores Commit.Version together with what it made of the commit, and passes
 // it as feed.Options.After when it starts again. It then misses no commit, and gets none

@@ -26,6 +26,8 @@ type WriteOptions struct {
 	Versions int
 	// Compression is that of the frames. Default: settings.Fast.
 	Compression settings.Compression
+	// Check returns why the transaction of the snapshot cannot go on, or nil.
+	Check func() error
 }
 
 // HeaderOf returns the header of a backup of a snapshot of a database. state is from after
@@ -70,6 +72,7 @@ func Write(ctx context.Context, w io.Writer, o WriteOptions) (Info, error) {
 		err = stream.Run(ctx, stream.Plan[stream.Range, frame]{
 			Ordered: true,
 			Ranges:  o.Snapshot.Ranges(stream.Range{}, 0),
+			Check:   o.Check,
 			Read:    b.read,
 			Send: func(f frame) error {
 				info.Entries += f.entries

@@ -32,7 +32,8 @@ type Log interface {
 	// Deliverable returns the newest version that a feed may deliver. Without buffered, that
 	// commit is durable.
 	Deliverable(ctx context.Context, buffered bool) (base.SeqNum, error)
-	// Wait returns when Deliverable may return more than before, or without a reason.
+	// Wait returns when Deliverable may return more than before, or without a reason. Its
+	// error says why nothing more comes.
 	Wait(ctx context.Context) error
 	// After returns the version of the last transaction that Next returned.
 	After() base.SeqNum

@@ -148,14 +148,15 @@ func (c *Committer) Failed() error {
 	return nil
 }
 
-// Fail ends all commits because of err, also those that wait for memory, and
-// returns ErrFailed with it.
+// Fail ends all commits because of err, also those that wait for memory, and the feeds that
+// wait for commits. It returns ErrFailed with err.
 func (c *Committer) Fail(err error) error {
 	err = base.Failed(err)
 	if !mutant.On(mutant.NoPoison) {
 		c.failed.CompareAndSwap(nil, &err)
 	}
 	c.throttle.Interrupt()
+	c.History.ring()
 	return err
 }
 
@@ -233,6 +234,7 @@ func (c *Committer) await(ctx context.Context, r *Request, lead bool) error {
 // callback that takes long keeps no memory and no snapshot. ctx ends what the caller waits for
 // before r is in the queue.
 func (c *Committer) SubmitAsync(ctx context.Context, r *Request, end func(), done Done) {
+	c.expectReport()
 	r.end, r.done = end, done
 	c.releaseSlot(r)
 	lead, err := false, c.prepare(ctx, r)
@@ -246,7 +248,7 @@ func (c *Committer) SubmitAsync(ctx context.Context, r *Request, end func(), don
 	case err != nil:
 		c.settle(r)
 		end()
-		c.Tell(done, err)
+		go c.report([]outcome{{done: done, err: err}})
 	case lead:
 		go c.lead(context.Background(), nil)
 	}
@@ -277,10 +279,16 @@ func (c *Committer) awaitShorter(ctx context.Context) error {
 // Tell calls done on another goroutine, for a request that does not enter the pipeline:
 // the caller may hold a lock that done takes. Close waits for it.
 func (c *Committer) Tell(done Done, err error) {
-	c.mu.Lock()
-	c.async++
-	c.mu.Unlock()
+	c.expectReport()
 	go c.report([]outcome{{done: done, err: err}})
+}
+
+// expectReport makes Drain wait for one more callback. The caller does this before it waits
+// for anything, so that Drain cannot end meanwhile.
+func (c *Committer) expectReport() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.async++
 }
 
 // enqueue adds r to the queue and reports whether its goroutine is to lead.
@@ -300,7 +308,6 @@ func (c *Committer) enqueueLocked(r *Request) (lead bool, err error) {
 	r.waiting = r.size()
 	c.queueBytes += r.waiting
 	if r.done != nil {
-		c.async++
 		r.held = r.memory()
 		c.asyncBytes += r.held
 	}

@@ -173,7 +173,7 @@ func (h *History) keep(first base.SegmentRef, bytes int64) (oldest base.SegmentR
 	return oldest, from
 }
 
-// ring wakes the feeds that wait for a commit.
+// ring wakes the feeds that wait for a commit, or for a failure that ends all commits.
 func (h *History) ring() {
 	if h.rung.Load() == nil {
 		return
@@ -184,7 +184,7 @@ func (h *History) ring() {
 }
 
 // Rung returns a channel that is closed when more commits have become visible than at
-// the time of the call.
+// the time of the call, or when commits have failed.
 func (h *History) Rung() <-chan struct{} {
 	fresh := make(chan struct{})
 	for {

@@ -20,6 +20,8 @@ type LogReader struct {
 	in   stretch     // where it is
 	r    *log.SegmentReader
 	rung <-chan struct{} // of the commit that Wait waits for, if it is not nil
+	// failure is the error that had ended all commits when Wait began to wait, or nil.
+	failure error
 }
 
 // ReadLog returns a reader of the transactions after a version. The caller closes it.
@@ -57,12 +59,17 @@ func (r *LogReader) Deliverable(_ context.Context, buffered bool) (base.SeqNum, 
 }
 
 // Wait waits until another commit may have come. The caller then asks Deliverable again: it
-// finds what came before Wait began to wait.
+// finds what came before Wait began to wait. If no other commit can come, Wait returns
+// ErrFailed.
 func (r *LogReader) Wait(ctx context.Context) error {
 	r.rest() // the file may be deleted meanwhile
 	if r.rung == nil {
 		r.rung = r.c.History.Rung()
+		r.failure = r.c.Failed() // a later failure rings
 		return nil
+	}
+	if r.failure != nil {
+		return r.failure
 	}
 	select {
 	case <-r.rung:

@@ -120,9 +120,12 @@ func (f *Follower) Sync(ctx context.Context) error {
 	return f.o.Manifest.SyncAll()
 }
 
-// Still calls fn while readers see nothing new.
-func (f *Follower) Still(fn func() error) error {
-	f.mu.Lock()
+// Still calls fn while readers see nothing new. When ctx is done before that, it returns the
+// error of ctx.
+func (f *Follower) Still(ctx context.Context, fn func() error) error {
+	if !f.mu.LockUntil(ctx.Done()) {
+		return ctx.Err()
+	}
 	defer f.mu.Unlock()
 	return fn()
 }

@@ -45,12 +45,14 @@ func (f *Follower) PinAll(ctx context.Context, fs vfs.FS) (*Pinned, error) {
 	}
 	f.quiet.after = 0
 	f.mu.Unlock()
-	return f.pin(ctx, fs, f.holdAll)
+	return f.pin(ctx, fs, func(p *Pinned) error { return f.holdAll(ctx, p) })
 }
 
 // holdAll holds what readers see.
-func (f *Follower) holdAll(p *Pinned) error {
-	f.mu.Lock()
+func (f *Follower) holdAll(ctx context.Context, p *Pinned) error {
+	if !f.mu.LockUntil(ctx.Done()) {
+		return ctx.Err()
+	}
 	defer f.mu.Unlock()
 	p.State, p.Visible = f.store.State(), f.store.Visible()
 	if f.store.View().Memtables[0].LastSeq() > p.Visible {

@@ -14,15 +14,12 @@ const (
 	partBytes = 4 << 20
 	// entryBytes is what an entry takes at most beside its key and value, in bytes.
 	entryBytes = 64
-	// stopEvery is the number of entries between two checks of the context.
-	stopEvery = 256
 )
 
 // A meter gets room on the disk for what an ingest is about to write.
 type meter struct {
-	engine  *Engine
-	ctx     context.Context // of the operation
-	unasked int             // entries since the last check of the context
+	engine *Engine
+	ctx    context.Context // of the operation
 	// room is what is left of the promised bytes. promised is what may not be on the
 	// disk yet.
 	room, promised int64
@@ -31,11 +28,8 @@ type meter struct {
 // admit makes sure that there is room for that many bytes, and that the caller still wants
 // the ingest.
 func (m *meter) admit(bytes int64) error {
-	if m.unasked++; m.unasked >= stopEvery || m.room < bytes {
-		m.unasked = 0
-		if err := work.Interrupted(m.ctx); err != nil {
-			return err
-		}
+	if err := work.Interrupted(m.ctx); err != nil {
+		return err
 	}
 	if m.room >= bytes {
 		m.room -= bytes

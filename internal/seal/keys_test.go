@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/vfs"
@@ -610,6 +611,32 @@ func TestKeys_AProviderThatEndsItsGoroutineIsAskedAgain(t *testing.T) {
 		must(t, err)
 		_, _, err = asking.Current(ctx)
 		must(t, err)
+	})
+}
+
+// A fresh provider makes a key for each caller, and keeps none.
+type fresh struct {
+	Provider
+	last weak.Pointer[byte]
+}
+
+func (f *fresh) Key(context.Context, string) ([]byte, error) {
+	key := bytes.Repeat([]byte{7}, KeySize)
+	f.last = weak.Make(&key[0])
+	return key, nil
+}
+
+func TestKeys_AnAnswerOfTheProviderIsNotKeptOnceItIsTaken(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := new(fresh)
+		asking := patientOf(t.Context(), p)
+		_, err := asking.Key(t.Context(), "m")
+		must(t, err)
+		synctest.Wait() // the goroutine of the call has ended
+		if runtime.GC(); p.last.Value() != nil {
+			t.Error("the master key is still in memory")
+		}
 	})
 }
 

@@ -89,7 +89,7 @@ func (p *patient) Key(ctx context.Context, id string) ([]byte, error) {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		p.forget(c)
+		p.forget(c.done)
 		if c.id == id && (c.err == nil || begun) {
 			return c.key, c.err
 		}
@@ -103,23 +103,24 @@ func (p *patient) ask(id string) (c *call, begun bool) {
 	if p.call != nil {
 		return p.call, false
 	}
-	c = &call{id: id, done: make(chan struct{})}
+	done := make(chan struct{})
+	c = &call{id: id, done: done}
 	p.call = c
 	ctx, cancel := context.WithTimeout(p.life, callMax)
 	go func() {
 		defer cancel()
-		defer time.AfterFunc(callMax, func() { p.forget(c) })
-		defer close(c.done)
+		defer time.AfterFunc(callMax, func() { p.forget(done) }) // c would keep the key in memory
+		defer close(done)
 		c.key, c.err = p.Provider.Key(ctx, id)
 	}()
 	return c, true
 }
 
-// forget makes the next caller begin another call.
-func (p *patient) forget(c *call) {
+// forget makes the next caller begin another call than that with done.
+func (p *patient) forget(done chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.call == c {
+	if p.call != nil && p.call.done == done {
 		p.call = nil
 	}
 }

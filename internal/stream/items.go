@@ -81,6 +81,8 @@ type Items[E Entry, T Shape] struct {
 	// Expired reports whether an expiry time has come.
 	Get     func(key []byte) (E, error)
 	Expired func(at uint64, own bool) bool
+	// Check returns why the transaction of the snapshot cannot go on, or nil.
+	Check func() error
 }
 
 // Run reads the items, and calls send with batches of them. A batch is valid until send
@@ -99,7 +101,7 @@ func (s Items[E, T]) Run(ctx context.Context, send func([]T) error) error {
 	}
 	var spent sync.Pool // of *batch[T]
 	return Run(ctx, Plan[Range, *batch[T]]{
-		Workers: s.Workers, Ordered: s.Ordered && !mutant.On(mutant.StreamUnordered), Ranges: s.ranges(lower, upper),
+		Workers: s.Workers, Ordered: s.Ordered && !mutant.On(mutant.StreamUnordered), Ranges: s.ranges(lower, upper), Check: s.Check,
 		Send: func(b *batch[T]) error {
 			err := send(b.items)
 			clear(b.items)

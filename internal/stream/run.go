@@ -36,6 +36,9 @@ type Plan[R, B any] struct {
 	Read func(ctx context.Context, r R, emit func(B) error) error
 	// Send gets the batches, on the goroutine that calls Run.
 	Send func(B) error
+	// Check, if it is not nil, is asked for each range and before each batch is sent. Its
+	// error ends the run. Two goroutines may call it at once.
+	Check func() error
 }
 
 // A task is a range, and where its batches go.
@@ -93,6 +96,9 @@ func Run[R, B any](ctx context.Context, p Plan[R, B]) error {
 // deal hands the ranges to the workers. After an error of another goroutine it ends.
 func (p *Plan[R, B]) deal(ctx context.Context, tasks chan<- task[R, B], turns chan<- chan B, shared chan B) error {
 	for r, err := range p.Ranges {
+		if err == nil {
+			err = p.check()
+		}
 		if err != nil {
 			return err
 		}
@@ -136,10 +142,23 @@ func (p *Plan[R, B]) read(ctx context.Context, stop context.CancelCauseFunc, t t
 // only empties out: the goroutines that read end soon.
 func (p *Plan[R, B]) drain(ctx context.Context, stop context.CancelCauseFunc, out <-chan B) {
 	for b := range out {
-		if ctx.Err() == nil {
-			fail(stop, p.Send(b))
+		if ctx.Err() != nil {
+			continue
 		}
+		err := p.check()
+		if err == nil {
+			err = p.Send(b)
+		}
+		fail(stop, err)
 	}
+}
+
+// check returns why the run must end, or nil.
+func (p *Plan[R, B]) check() error {
+	if p.Check == nil {
+		return nil
+	}
+	return p.Check()
 }
 
 // A failure is the cause of the end of a context, if a goroutine of the run has failed. Any

@@ -82,6 +82,9 @@ func (tx Txn) streamedFrom() int64 {
 
 // SetStream writes the value that r returns to its own file, and gives it to key.
 func (tx Txn) SetStream(key []byte, r io.Reader, m base.Meta) error {
+	if err := tx.writable(key); err != nil { // the caller's reader ended the transaction
+		return err
+	}
 	m.Kind = base.KindPointer
 	fitting := tx.s.engine.Space.NewReader(tx.context(), r)
 	defer fitting.Close()
@@ -93,7 +96,7 @@ func (tx Txn) SetStream(key []byte, r io.Reader, m base.Meta) error {
 	if err != nil {
 		return err
 	}
-	if err := tx.writable(key); err != nil { // the caller's reader ended the transaction
+	if err := tx.writable(key); err != nil { // or it did so now
 		tx.s.engine.Streams.Remove(s.File.File)
 		return err
 	}

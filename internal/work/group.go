@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/stoatdb/stoat/internal/lock"
@@ -58,16 +57,19 @@ type Group struct {
 	running sync.WaitGroup
 	stopped context.Context // done when Close wants the end
 	stop    context.CancelFunc
+	// refused is done when no operation begins any more, and those under way are to end.
+	refused context.Context
+	refuse  context.CancelFunc
 	// ending is held to add to running, and to stop. So End waits for all that
 	// Enter has let in.
-	ending  lock.Mutex[lock.Ending]
-	refuses atomic.Bool // no operation begins any more
+	ending lock.Mutex[lock.Ending]
 }
 
 // NewGroup returns a group without goroutines.
 func NewGroup(exec *Executor) *Group {
 	g := &Group{exec: exec}
 	g.stopped, g.stop = context.WithCancel(context.Background())
+	g.refused, g.refuse = context.WithCancel(g.stopped)
 	return g
 }
 
@@ -126,9 +128,10 @@ func (g *Group) Enter() bool {
 // Leave ends what Enter began.
 func (g *Group) Leave() { g.running.Done() }
 
-// Refuse makes Begin refuse operations. Close calls it before it waits for commits,
-// which may still Enter.
-func (g *Group) Refuse() { g.refuses.Store(true) }
+// Refuse ends operations, and makes Begin refuse others. Close calls it before it waits for
+// commits, which may still Enter and need the workers. A callback of a commit may wait for
+// an operation.
+func (g *Group) Refuse() { g.refuse() }
 
 // Stopped returns a context that is done when Close wants the end.
 func (g *Group) Stopped() context.Context { return g.stopped }

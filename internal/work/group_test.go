@@ -124,10 +124,22 @@ func TestOperation_InterruptedTellsWhy(t *testing.T) {
 	})
 }
 
-// While Close waits for commits, those may enter and no operation begins.
+// While Close waits for commits, those may enter. Operations end, and no other begins.
 func TestOperation_RefusedBeforeTheEnd(t *testing.T) {
 	inGroup(t, func(t *testing.T, g *Group) {
+		ctx, end, err := g.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
 		g.Refuse()
+		<-ctx.Done()
+		if err := Interrupted(ctx); !errors.Is(err, base.ErrClosed) {
+			t.Errorf("interrupted: %v, want ErrClosed", err)
+		}
+		end()
+		if !g.Works() || g.Err() != nil {
+			t.Errorf("the workers go on: %t, the error of the group is %v", g.Works(), g.Err())
+		}
 		if _, _, err := g.Begin(t.Context()); !errors.Is(err, base.ErrClosed) {
 			t.Errorf("begin: %v, want ErrClosed", err)
 		}

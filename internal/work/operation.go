@@ -8,19 +8,19 @@ import (
 )
 
 // Begin begins long work that a caller waits for, such as a manual compaction.
-// The context that it returns is done when the caller's is, or when Close wants
-// the end; Interrupted tells which. Close waits until end has been called. After
-// Refuse the error is ErrClosed.
+// The context that it returns is done when the caller's is, or after Refuse;
+// Interrupted tells which. Close waits until end has been called. After Refuse the
+// error is ErrClosed.
 func (g *Group) Begin(ctx context.Context) (_ context.Context, end func(), err error) {
 	ctx = Given(ctx)
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	if g.refuses.Load() || !g.Enter() {
+	if g.refused.Err() != nil || !g.Enter() {
 		return nil, nil, base.ErrClosed
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	unhook := context.AfterFunc(g.stopped, func() { cancel(errClosing) })
+	unhook := context.AfterFunc(g.refused, func() { cancel(errClosing) })
 	return ctx, func() {
 		unhook()
 		cancel(nil)

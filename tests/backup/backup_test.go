@@ -468,6 +468,36 @@ func (w *failingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// A closingWriter closes a database in one of its writes.
+type closingWriter struct {
+	db         *stoat.DB
+	at, writes int
+	closed     error
+}
+
+func (w *closingWriter) Write(p []byte) (int, error) {
+	if w.writes++; w.writes == w.at {
+		w.closed = w.db.Close()
+	}
+	return len(p), nil
+}
+
+func TestBackup_EndsWhenItsDatabaseIsClosed(t *testing.T) {
+	t.Parallel()
+	for _, at := range []int{2, 5} { // after the header, and after some tables
+		db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
+		testkit.SetKeys(t, db, 0, 4000, 900, 'x')
+		testkit.Must(t, testkit.WaitForFlushes(db))
+		w := &closingWriter{db: db, at: at}
+		_, err := db.Backup(context.Background(), w, stoat.BackupOptions{Compression: stoat.CompressionNone})
+		testkit.WantError(t, "Backup", err, stoat.ErrClosed)
+		testkit.Must(t, w.closed)
+		if w.writes > at+1 {
+			t.Errorf("%d writes, and the database was closed in number %d", w.writes, at)
+		}
+	}
+}
+
 func TestBackup_TheNextOneOfARestoredDatabaseIsAChainOfItsOwn(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)

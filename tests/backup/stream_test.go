@@ -412,6 +412,26 @@ func TestStream_EndsWithTheErrorOfTheFunctionOrOfTheContext(t *testing.T) {
 	testkit.WantError(t, "no function", err, stoat.ErrInvalid)
 }
 
+func TestStream_EndsWhenItsDatabaseIsClosed(t *testing.T) {
+	t.Parallel()
+	for _, o := range []stoat.StreamOptions{{}, {Ordered: true}, {Ordered: true, Deletions: true}} {
+		db := testkit.OpenOn(t, memfs.New(), func(o *stoat.Options) { o.MemtableSize = 64 << 10 })
+		testkit.SetKeys(t, db, 0, 4000, 900, 'x')
+		testkit.Must(t, testkit.WaitForFlushes(db))
+		calls := 0
+		_, err := db.Stream(context.Background(), o, func(*stoat.StreamBatch) error {
+			if calls++; calls == 2 {
+				return db.Close()
+			}
+			return nil
+		})
+		testkit.WantError(t, "Stream", err, stoat.ErrClosed)
+		if calls != 2 {
+			t.Errorf("ordered %t: %d calls, and the database was closed in the second", o.Ordered, calls)
+		}
+	}
+}
+
 func TestStream_OfADroppedOrForeignKeyspaceIsAnError(t *testing.T) {
 	t.Parallel()
 	db, other := testkit.OpenMem(t), testkit.OpenMem(t)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/feed"
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
@@ -156,6 +157,41 @@ func TestErrFailed_OfTheManifestOrTheDirectoryEndsTheJobs(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestErrFailed_EndsAFeedOnceItHasEverything(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		faults := faultfs.New(memfs.New())
+		db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults})
+		testkit.Must(t, err)
+		setKeys(t, db, "before")
+		wantEnd := func(what string) {
+			last := uint64(0)
+			for c, err := range db.Subscribe(t.Context(), feed.Options{}) {
+				if err != nil {
+					testkit.WantError(t, what, err, stoat.ErrFailed)
+					continue
+				}
+				last = c.Version
+			}
+			if last != 1 {
+				t.Errorf("%s ends after version %d, want 1", what, last)
+			}
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			wantEnd("a feed that waits")
+		}()
+		synctest.Wait()
+		faults.Add(faultfs.Rule{Op: vfs.OpSyncData, Path: "000001.log"})
+		err = db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("meanwhile"), nil) })
+		testkit.WantError(t, "the commit that failed", err, stoat.ErrFailed)
+		<-ended
+		wantEnd("a feed that begins later")
+		testkit.WantError(t, "Close", db.Close(), stoat.ErrFailed)
+	})
 }
 
 func TestErrFailed_OfTheNameOfAnotherLogSegmentEndsTheCommits(t *testing.T) {

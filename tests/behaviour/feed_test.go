@@ -236,6 +236,29 @@ func TestFeed_WaitsForTheNextCommit(t *testing.T) {
 	})
 }
 
+// A callback of CommitAsync may wait for a lock that the goroutine of a feed holds.
+func TestFeed_EndsWithCloseBeforeTheCallbacksOfCommits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := testkit.OpenOn(t, memfs.New(), nil)
+		var end error
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for _, end = range db.Subscribe(t.Context(), feed.Options{}) {
+				_ = end
+			}
+		}()
+		synctest.Wait()
+		tx := testkit.Begin(t, db, stoat.ReadWrite)
+		testkit.Must(t, tx.Set([]byte("k"), nil))
+		tx.CommitAsync(func(uint64, error) { <-ended })
+		synctest.Wait()
+		testkit.Must(t, db.Close())
+		testkit.WantError(t, "the feed", end, stoat.ErrClosed)
+	})
+}
+
 func TestFeed_RefusesWhatItCannotDo(t *testing.T) {
 	t.Parallel()
 	disk := memfs.New()

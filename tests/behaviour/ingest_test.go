@@ -279,6 +279,31 @@ func TestIngest_LeavesNothingAfterAnErrorOrACancelledContext(t *testing.T) {
 	testkit.Must(t, db.View(func(tx stoat.Txn) error { wantPairs(t, tx, 0, 0, long); return nil }))
 }
 
+// A source may be slow, and Close waits for the next entry, too.
+func TestIngest_EndsWithItsContextAtTheNextEntry(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	for what, load := range map[string]func(context.Context, iter.Seq2[stoat.Entry, error], stoat.IngestOptions) (stoat.Ingested, error){
+		"IngestEntries": db.IngestEntries, "BulkLoad": db.BulkLoad,
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		asked := 0
+		_, err := load(ctx, func(yield func(stoat.Entry, error) bool) {
+			for more := true; more && asked < 100; asked++ {
+				if asked == 3 {
+					cancel()
+				}
+				more = yield(stoat.Entry{Key: testkit.Key(asked)}, nil)
+			}
+		}, stoat.IngestOptions{})
+		cancel()
+		testkit.WantError(t, what, err, context.Canceled)
+		if asked != 4 {
+			t.Errorf("%s asks for %d entries when its context ends after the third", what, asked)
+		}
+	}
+}
+
 func TestIngest_OfNothingDoesNothing(t *testing.T) {
 	t.Parallel()
 	db := testkit.OpenMem(t)

@@ -248,17 +248,28 @@ func TestStream_ReaderThatEndsItsTransactionIsRefused(t *testing.T) {
 	t.Parallel()
 	fs := memfs.New()
 	db := testkit.OpenOn(t, fs, nil)
-	for _, n := range []int64{0, 100, 2 << 20, 4<<20 + 17} { // in memory, and in files
-		for what, end := range map[string]func(stoat.Txn){
-			"Discard": (stoat.Txn).Discard,
-			"Commit":  func(tx stoat.Txn) { testkit.Must(t, tx.Commit()) },
-		} {
-			tx := testkit.Begin(t, db, stoat.ReadWrite)
-			r := io.MultiReader(testkit.Patterned(n), endingReader{func() { end(tx) }})
-			testkit.WantError(t, fmt.Sprintf("%s after %d bytes", what, n), tx.SetReader([]byte("k"), r), stoat.ErrTxnDone)
-			tx = testkit.Begin(t, db, stoat.ReadWrite)
-			r = &stoppingReader{after: int(n), stop: func() { end(tx) }}
-			testkit.WantError(t, fmt.Sprintf("%s after %d bytes, and then more", what, n), tx.SetReader([]byte("k"), r), stoat.ErrTxnDone)
+	ks := keyspace(t, db, "plain")
+	timed, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsChecked})
+	testkit.Must(t, err)
+	for where, set := range map[string]func(stoat.Txn, io.Reader) error{
+		"default":    func(tx stoat.Txn, r io.Reader) error { return tx.SetReader([]byte("k"), r) },
+		"keyspace":   func(tx stoat.Txn, r io.Reader) error { return tx.In(ks).SetReader([]byte("k"), r) },
+		"timestamps": func(tx stoat.Txn, r io.Reader) error { return tx.In(timed).At(5).SetReader([]byte("k"), r) },
+	} {
+		// In memory, with the read after which the value gets a file, and in files.
+		for _, n := range []int64{0, 100, 32<<10 - 1, 2 << 20, 4<<20 + 17} {
+			for what, end := range map[string]func(stoat.Txn){
+				"Discard": (stoat.Txn).Discard,
+				"Commit":  func(tx stoat.Txn) { testkit.Must(t, tx.Commit()) },
+			} {
+				what = fmt.Sprintf("%s: %s after %d bytes", where, what, n)
+				tx := testkit.Begin(t, db, stoat.ReadWrite)
+				r := io.MultiReader(testkit.Patterned(n), endingReader{func() { end(tx) }})
+				testkit.WantError(t, what, set(tx, r), stoat.ErrTxnDone)
+				tx = testkit.Begin(t, db, stoat.ReadWrite)
+				r = &stoppingReader{after: int(n), stop: func() { end(tx) }}
+				testkit.WantError(t, what+", and then more", set(tx, r), stoat.ErrTxnDone)
+			}
 		}
 	}
 	if n := valueFiles(t, fs); n != 0 {

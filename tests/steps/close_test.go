@@ -12,7 +12,9 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/commit"
+	"github.com/stoatdb/stoat/internal/testing/inside"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
@@ -75,6 +77,57 @@ func TestClose_TheLastReaderMayEndWhileACommitLooksForRoom(t *testing.T) {
 	if n := disk.asked.Load() - asked; n != 0 {
 		t.Errorf("a database that is closed asked %d times how much of the disk is free", n)
 	}
+}
+
+// A fullFS says that nothing is free while it is full, although writes succeed.
+type fullFS struct {
+	vfs.FS
+	full atomic.Bool
+}
+
+func (f *fullFS) Free(dir string) (uint64, error) {
+	if f.full.Load() {
+		return 0, nil
+	}
+	return f.FS.Free(dir)
+}
+
+func TestClose_WaitsForTheCallbackOfACommitThatLooksForRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		disk := &fullFS{FS: memfs.New()}
+		db, err := inside.Open(testkit.Dir, &stoat.Options{FS: disk}, work.Executor{})
+		testkit.Must(t, err)
+		defer db.Engine.Space.Step()() // a job that may free something
+		disk.full.Store(true)
+		if db.Engine.Space.Look(); !db.Engine.Space.Scarce() {
+			t.Fatal("the disk is not low")
+		}
+		tx, err := db.Begin(stoat.ReadWrite)
+		testkit.Must(t, err)
+		testkit.Must(t, tx.Set([]byte("key"), []byte("value")))
+		var called atomic.Bool
+		returned := make(chan struct{})
+		go func() {
+			defer close(returned)
+			tx.CommitAsync(func(uint64, error) {
+				time.Sleep(time.Minute)
+				called.Store(true)
+			})
+		}()
+		synctest.Wait()
+		select {
+		case <-returned:
+			t.Fatal("CommitAsync does not wait for room")
+		default:
+		}
+		disk.full.Store(false)
+		testkit.Must(t, db.Close())
+		if !called.Load() {
+			t.Error("the callback comes after Close")
+		}
+		<-returned
+	})
 }
 
 func TestClose_NoEventComesAfterIt(t *testing.T) {
