@@ -181,7 +181,7 @@ func TestConflicts_AreThoseOfEachWriteWithEachRead(t *testing.T) {
 // a level of 200 tables of 10,000 keys. Each table has one newer key, which was not read.
 func BenchmarkConflicts(b *testing.B) {
 	const tables, perTable = 200, 10_000
-	x := &testTree{fs: vfs.OS(), dir: b.TempDir()}
+	x := &testTree{fs: vfs.OS(), dir: b.TempDir(), seed: testSeed}
 	for i := range tables {
 		entries := make([]base.Entry, perTable)
 		for j := range entries {
