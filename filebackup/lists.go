@@ -12,7 +12,8 @@ import (
 	"github.com/stoatdb/stoat/internal/work"
 )
 
-// ErrNoBackup says that the store has no such backup.
+// ErrNoBackup says that the store has no such backup. Prune returns it if the store has files of
+// backups, but no list of one.
 var ErrNoBackup = errors.New("filebackup: no such backup")
 
 // List describes the backups in a store, the oldest first. It reads their lists of files,

@@ -21,7 +21,7 @@ type PruneReport struct {
 	Files int
 	Bytes int64
 	// Busy says that a backup was under way. So Prune has deleted no files. The next Prune
-	// does, if no backup is under way then.
+	// does, if no backup is under way then and the store has a list.
 	Busy bool
 }
 
@@ -36,7 +36,7 @@ type PruneReport struct {
 // later version made it.
 //
 // In a store without a list, Prune deletes no files, and the error is ErrNoBackup. The lists may
-// be lost, or come last in a copy of the store. If all backups are to go, remove the store.
+// be lost, or come last in a copy of the store. Make a backup, or remove the store.
 func Prune(ctx context.Context, store Store, keep int) (PruneReport, error) {
 	if keep < 1 {
 		return PruneReport{}, base.Invalid("Prune keeps %d backups, want at least 1", keep)
@@ -141,7 +141,7 @@ func (p *pruning) deleteFiles(ctx context.Context) error {
 }
 
 // errUnlisted says that a store has files, and no list.
-var errUnlisted = fmt.Errorf("%w: the store has files of backups, but no list of one; remove the store by hand if it is of no use", ErrNoBackup)
+var errUnlisted = fmt.Errorf("%w: the store has files of backups, but no list of one; make a backup, or remove the store", ErrNoBackup)
 
 // isOurs reports whether a backup makes objects of such a name. In a directory that is taken
 // for a store by mistake, other files stay.

@@ -50,9 +50,10 @@ func runBackup(ctx context.Context, c *call, args []string) error {
 		if db, err = c.openToWrite(dir); err == nil {
 			err = db.Close()
 		}
-		if err == nil {
-			info, err = write()
+		if err != nil {
+			return fmt.Errorf("the last writer of the database did not close it, so open it once as its user: %w", err)
 		}
+		info, err = write()
 	}
 	if err == nil && name != "-" {
 		fmt.Fprintln(c.out, describe(info))

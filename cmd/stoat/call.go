@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 )
 
@@ -14,12 +15,13 @@ type call struct {
 	flags *flag.FlagSet
 	// keyFile is the value of -key-file, empty if the database is not encrypted.
 	keyFile string
+	user    int // whose files a command may make; see checkUser
 }
 
 func newCall(cmd command, con console) *call {
 	flags := flag.NewFlagSet(cmd.name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // parse prints the errors
-	c := &call{command: cmd, console: con, flags: flags}
+	c := &call{command: cmd, console: con, flags: flags, user: os.Geteuid()}
 	if strings.Contains(cmd.args, "DIR") {
 		flags.StringVar(&c.keyFile, "key-file", "", "read the master keys of an encrypted database from this `file`")
 	}

@@ -42,15 +42,21 @@ func runBackupFiles(ctx context.Context, c *call, args []string) error {
 		if o.Temp, err = filepath.Abs(*temp); err != nil {
 			return err
 		}
-		if below, err := filepath.Rel(dir, o.Temp); err == nil && filepath.IsLocal(below) {
-			return c.usagef("-temp %s is in %s", *temp, rest[0])
+		for _, dir := range []string{dir, resolved} {
+			if below, err := filepath.Rel(dir, o.Temp); err == nil && filepath.IsLocal(below) {
+				return c.usagef("-temp %s is in %s", *temp, rest[0])
+			}
 		}
 	}
 	db, err := c.openBeside(rest[0])
 	var r filebackup.Report
 	err = with(db, err, func(db *stoat.DB) error {
-		if storeExists(rest[1]) != nil { // the path may be wrong, or not mounted
+		switch err := storeExists(rest[1]).(type) {
+		case nil:
+		case noStoreError: // the path may be wrong, or not mounted
 			fmt.Fprintf(c.err, "stoat: new store in %s\n", rest[1])
+		default:
+			return err
 		}
 		r, err = filebackup.Backup(ctx, db, filebackup.Dir(nil, rest[1]), o)
 		return err
@@ -108,18 +114,28 @@ func runVerifyFiles(ctx context.Context, c *call, args []string) error {
 	return nil
 }
 
+// A noStoreError names a directory that is no store, or does not exist.
+type noStoreError string
+
+func (dir noStoreError) Error() string {
+	return fmt.Sprintf("there is no store of file backups in %s; 'stoat backup-files' makes one", string(dir))
+}
+
 // storeExists returns an error if a directory is no store. A prune would make it one.
 func storeExists(dir string) error {
 	for _, part := range []string{"lists", "claims"} { // one at least, from the first backup on
-		info, err := os.Stat(filepath.Join(dir, part))
-		if err == nil && info.IsDir() {
+		name := filepath.Join(dir, part)
+		info, err := os.Stat(name)
+		switch {
+		case err == nil && info.IsDir():
 			return nil
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		case err == nil:
+			return fmt.Errorf("%s is not a directory, as in a store of file backups", name)
+		case !errors.Is(err, fs.ErrNotExist):
 			return err
 		}
 	}
-	return fmt.Errorf("there is no store of file backups in %s; 'stoat backup-files' makes one", dir)
+	return noStoreError(dir)
 }
 
 // deleteBackup deletes a backup, which must exist. Its files stay until a prune.
@@ -150,13 +166,16 @@ func runBackups(ctx context.Context, c *call, args []string) error {
 		if err := deleteBackup(ctx, store, rest[0], *id); err != nil {
 			return err
 		}
+		fmt.Fprintf(c.out, "deleted backup %s\n", *id)
 	}
 	if given {
 		r, err := filebackup.Prune(ctx, store, *keep)
+		if err == nil || len(r.Backups) > 0 || r.Files > 0 {
+			fmt.Fprintf(c.out, "deleted %d backups and %d files of %d bytes\n", len(r.Backups), r.Files, r.Bytes)
+		}
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(c.out, "deleted %d backups and %d files of %d bytes\n", len(r.Backups), r.Files, r.Bytes)
 		if r.Busy {
 			fmt.Fprintln(c.out, "a backup is under way, so no files were deleted")
 		}

@@ -225,6 +225,32 @@ func TestBackupFiles_TempInTheDatabaseIsWrongUsage(t *testing.T) {
 	}
 	fail(t, exitUsage, "-temp is empty", "backup-files", "-temp", "", dir, store)
 	firstBackup(t, "-temp", dir+"2", dir, store)
+	link := filepath.Join(at, "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Skip(err) // Windows lets few users make links
+	}
+	for _, temp := range []string{filepath.Join(dir, "temp"), filepath.Join(link, "temp")} {
+		fail(t, exitUsage, "-temp "+temp+" is in "+link, "backup-files", "-temp", temp, link, store)
+	}
+}
+
+func TestBackupFiles_SaysThatAStoreIsNewOnlyIfItIs(t *testing.T) {
+	t.Parallel()
+	at := t.TempDir()
+	dir, store := filepath.Join(at, "db"), filepath.Join(at, "store")
+	fill(t, dir)
+	firstBackup(t, dir, store)
+	lists := filepath.Join(store, "lists")
+	if err := os.Rename(lists, lists+"2"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("lists", lists); err != nil { // root can read all but this
+		t.Skip(err) // Windows lets few users make links
+	}
+	_, errOut, code := stoatCommand(t.Context(), "", "backup-files", dir, store)
+	if code != exitError || strings.Contains(errOut, "new store") {
+		t.Errorf("a store that cannot be read: exit code %d, errors %q", code, errOut)
+	}
 }
 
 func TestBackups_OfNoStoreIsAnErrorThatCreatesNothing(t *testing.T) {
@@ -300,8 +326,12 @@ func TestBackups_DeletesOneBackupAlsoIfItsListIsDamaged(t *testing.T) {
 	fail(t, exitError, "no such backup", "backups", "-delete", second[:len(second)-1], store)
 	fail(t, exitError, "no such backup", "backups", "-delete", "../files", store)
 	out := succeed(t, "backups", "-delete", second, "-keep", "1", store)
-	if !strings.HasPrefix(out, "deleted 0 backups and ") || !strings.Contains(out, first) || strings.Contains(out, second) {
+	if !strings.HasPrefix(out, "deleted backup "+second+"\ndeleted 0 backups and ") || !strings.Contains(out, first) || strings.Count(out, second) > 1 {
 		t.Errorf("backups printed %q", out)
 	}
 	succeed(t, "verify-files", store, first)
+	out, errOut, code := stoatCommand(t.Context(), "", "backups", "-delete", first, "-keep", "1", store)
+	if code != exitError || out != "deleted backup "+first+"\n" || !strings.Contains(errOut, "make a backup, or remove the store") {
+		t.Errorf("the deletion of the last backup: exit code %d, printed %q, errors %q", code, out, errOut)
+	}
 }

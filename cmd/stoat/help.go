@@ -53,8 +53,10 @@ An encrypted database needs the flag -key-file. Each line of the file is the ID
 of a master key, a space, and the key as 64 hexadecimal digits. New databases
 and the command rekey take the first key.
 
-On Unix, a command that changes a database refuses to run as another user than
-the owner of its files.
+On Unix, a command that changes a database refuses to run if DIR has files of a
+database, and none of them belongs to the user who runs it. These are LOCK, KEYS,
+manifests, logs, tables and value files. The error names the owner of the newest
+manifest, or of LOCK if there is no manifest.
 
 get, scan, changes, estimate, info, stats, checkpoint, backup-files, and keyspaces without
 -create and -drop take no lock. They work while another process writes the database, and

@@ -125,7 +125,8 @@ It works while another process writes the database, and changes nothing in DIR.`
 		{"backup", "DIR FILE", "write a backup of a database", `It writes a snapshot to the new FILE, or to standard output if FILE is -. With
 -since it writes only what changed after an earlier backup, which it first reads to
 its end. A backup is not encrypted. It keeps writers out only while it opens the database.
-After a crash of the last writer it first needs the database for itself. If a process that
+After a crash of the last writer it first needs the database for itself. If it then
+refuses to run as your user, open the database once as its own user. If a process that
 writes the database reports ErrFailed, begin a new chain with a backup without -since.`, runBackup},
 		{"restore", "FILE... DIR", "make a database of backups", `FILEs are a full backup and the backups after it, in order; - is standard input.
 DIR must not exist. The command works in DIR.restore. After an interruption, run the
@@ -140,9 +141,10 @@ database stay encrypted. If it prints the backup, that is complete, even after a
 It works while another process writes the database. After a kill of 'stoat backups -keep'
 it waits for up to two minutes.
 
-While it runs, DIR.backup-files shares the files of DIR by hard links. With -temp it is
-another directory, which only backups of DIR may use. If DIR is a mount point or its parent
-is read-only, use -temp. On another file system the files are copied, and need space there.`, runBackupFiles},
+While it runs, DIR.backup-files shares the files of DIR by hard links. If DIR is a symbolic
+link, that lies beside the directory to which DIR leads. With -temp it is another directory,
+which only backups of DIR may use. If DIR is a mount point or its parent is read-only, use
+-temp. On another file system the files are copied, and need space there.`, runBackupFiles},
 		{"restore-files", "STORE DIR", "make a database of a file backup", `It restores the newest backup of STORE, and compares every file with its checksum.
 DIR must not exist. The command works in DIR.restore. After an interruption, run the
 same command again to continue, or remove DIR.restore. Without -key-file, all databases
@@ -151,8 +153,9 @@ restored of one backup of an encrypted database have the same identity.`, runRes
 		{"backups", "STORE", "list file backups, and delete old ones", `It prints a line for each backup, the oldest first. With -keep N it first deletes all
 but the newest N backups, of whatever database, and all files that no backup has. If it
 cannot read the list of a backup to keep, it deletes nothing. Then delete that backup with
--delete. If STORE has no list at all, it deletes no files: remove such a STORE by hand. After
-a kill of backup-files, -keep deletes no files for two minutes, and then waits for two.`, runBackups},
+-delete. If STORE has no list at all, it deletes no files: make a backup, or remove STORE.
+After a kill of backup-files, -keep deletes no files for two minutes, and then waits for
+two.`, runBackups},
 		{"compact", "DIR", "reclaim the space of all deleted data", `It rewrites the tables without deleted, overwritten and expired data. Without
 -from and -to it also rewrites value files. Background jobs do this by themselves where
 it is worth its cost. So the command is useful mainly for a database that will only be

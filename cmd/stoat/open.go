@@ -67,7 +67,7 @@ func (c *call) openToBackUp(dir string) (*stoat.DB, error) {
 // open opens the database in dir and explains why it cannot.
 func (c *call) open(dir string, opts *stoat.Options) (*stoat.DB, error) {
 	if !opts.ReadOnly {
-		if err := checkUser(dir); err != nil {
+		if err := c.checkUser(dir); err != nil {
 			return nil, err
 		}
 	}

@@ -75,7 +75,7 @@ func runUpgrade(_ context.Context, c *call, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := checkUser(rest[0]); err != nil {
+	if err := c.checkUser(rest[0]); err != nil {
 		return err
 	}
 	report, err := stoat.Upgrade(rest[0], withFunctions(&stoat.Options{Keys: c.keysOf(rest[0])}))

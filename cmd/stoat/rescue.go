@@ -112,7 +112,7 @@ func runDump(ctx context.Context, c *call, args []string) error {
 
 // repair rebuilds the damaged parts of tables that can be derived.
 func (c *call) repair(ctx context.Context, dir string) error {
-	if err := checkUser(dir); err != nil {
+	if err := c.checkUser(dir); err != nil {
 		return err
 	}
 	done, err := stoat.Repair(ctx, dir, &stoat.Options{Keys: c.keysOf(dir)})

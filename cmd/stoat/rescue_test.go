@@ -29,7 +29,7 @@ func spoil(t *testing.T, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	content[len(content)/3] ^= 1
+	content[min(len(content)/3, 100)] ^= 1 // of the first block or record: the bytes behind may be padding
 	if err := os.WriteFile(name, content, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,7 @@ type Committer struct {
 	// expected is how many requests there were in that group and in the queue when it
 	// ended. Most of them come back.
 	expected int
-	async    int // requests of CommitAsync that have not been reported
+	async    int // calls of CommitAsync whose callbacks have not ended
 	// asyncBytes is about how much memory those hold whose transactions have not ended.
 	asyncBytes int64
 	early      int // requests in the queue that are applied; see SubmitEarly
@@ -232,11 +232,16 @@ func (c *Committer) await(ctx context.Context, r *Request, lead bool) error {
 // SubmitAsync takes r through the pipeline on goroutines of the database and
 // reports to done. Before that, it calls end, which ends the transaction and frees r. So a
 // callback that takes long keeps no memory and no snapshot. ctx ends what the caller waits for
-// before r is in the queue.
+// before r is in the queue. The caller has called Expect. If SubmitAsync panics, it calls end.
 func (c *Committer) SubmitAsync(ctx context.Context, r *Request, end func(), done Done) {
-	c.expectReport()
 	r.end, r.done = end, done
 	c.releaseSlot(r)
+	decided := false
+	defer func() {
+		if !decided {
+			end()
+		}
+	}()
 	lead, err := false, c.prepare(ctx, r)
 	if err == nil {
 		err = c.awaitShorter(ctx)
@@ -244,6 +249,7 @@ func (c *Committer) SubmitAsync(ctx context.Context, r *Request, end func(), don
 	if err == nil {
 		lead, err = c.enqueue(r)
 	}
+	decided = true
 	switch {
 	case err != nil:
 		c.settle(r)
@@ -277,19 +283,22 @@ func (c *Committer) awaitShorter(ctx context.Context) error {
 }
 
 // Tell calls done on another goroutine, for a request that does not enter the pipeline:
-// the caller may hold a lock that done takes. Close waits for it.
+// the caller may hold a lock that done takes. The caller has called Expect.
 func (c *Committer) Tell(done Done, err error) {
-	c.expectReport()
 	go c.report([]outcome{{done: done, err: err}})
 }
 
-// expectReport makes Drain wait for one more callback. The caller does this before it waits
-// for anything, so that Drain cannot end meanwhile.
-func (c *Committer) expectReport() {
+// Expect makes Drain wait for one more callback. The caller does this before it waits for
+// anything, so that Drain cannot end meanwhile. Then it calls SubmitAsync or Tell. If that does
+// not return, because of a panic, it calls Unexpect.
+func (c *Committer) Expect() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.async++
 }
+
+// Unexpect ends what Expect began: no callback comes.
+func (c *Committer) Unexpect() { c.reported(1) }
 
 // enqueue adds r to the queue and reports whether its goroutine is to lead.
 func (c *Committer) enqueue(r *Request) (lead bool, err error) {

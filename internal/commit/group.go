@@ -224,7 +224,7 @@ func (c *Committer) report(outcomes []outcome) {
 	}
 }
 
-// reported notes that n callbacks of CommitAsync were called.
+// reported notes that n callbacks of CommitAsync were called, or will not be.
 func (c *Committer) reported(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -307,6 +307,23 @@ func (c *Committer) leadForLocked(r *Request) {
 		go c.lead(context.Background(), nil)
 	} else {
 		r.ready <- signalLead
+	}
+}
+
+// awaitGroup waits for the end of the group that was built last, and so of those before it. When
+// ctx is done before that, it returns the error of ctx.
+func (c *Committer) awaitGroup(ctx context.Context) error {
+	c.build.Lock()
+	last := c.lastGroup
+	c.build.Unlock()
+	if last == nil {
+		return nil
+	}
+	select {
+	case <-last.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -60,12 +60,15 @@ func (r *LogReader) Deliverable(_ context.Context, buffered bool) (base.SeqNum, 
 
 // Wait waits until another commit may have come. The caller then asks Deliverable again: it
 // finds what came before Wait began to wait. If no other commit can come, Wait returns
-// ErrFailed.
+// ErrFailed. A group that was built before the failure may still succeed, so Wait first waits
+// for it.
 func (r *LogReader) Wait(ctx context.Context) error {
 	r.rest() // the file may be deleted meanwhile
 	if r.rung == nil {
 		r.rung = r.c.History.Rung()
-		r.failure = r.c.Failed() // a later failure rings
+		if r.failure = r.c.Failed(); r.failure != nil { // a later failure rings
+			return r.c.awaitGroup(ctx)
+		}
 		return nil
 	}
 	if r.failure != nil {

@@ -25,6 +25,7 @@ func TestWaiting_AnAsyncRequestBehindALongQueueEndsWithItsContext(t *testing.T) 
 		done, returned := make(chan error, 1), make(chan struct{})
 		began := time.Now()
 		go func() {
+			c.Expect()
 			c.SubmitAsync(ctx, SyncRequest(), func() {}, func(_ base.SeqNum, err error) { done <- err })
 			close(returned)
 		}()

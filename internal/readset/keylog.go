@@ -22,8 +22,9 @@ type keyLog struct {
 	sorted  [][]byte
 }
 
-// A keyChunk is a full chunk of a keyLog. A chunk of keyChunkMax or more has its least and
-// its greatest key, which lie in it. A smaller one has nil, because few keys need no bounds.
+// A keyChunk is a full chunk of a keyLog. From the first search on, a chunk of keyChunkMax or
+// more has its least and its greatest key, which lie in it. A smaller one has nil, because few
+// keys need no bounds.
 type keyChunk struct {
 	keys        []byte
 	least, most []byte
@@ -52,11 +53,7 @@ func (l *keyLog) add(key []byte) {
 // extend begins a chunk with room for n bytes.
 func (l *keyLog) extend(n int) {
 	if l.used > 0 {
-		c := keyChunk{keys: l.tip[:l.used]}
-		if len(l.tip) >= keyChunkMax {
-			c.bound()
-		}
-		l.full = append(l.full, c)
+		l.full = append(l.full, keyChunk{keys: l.tip[:l.used]})
 	}
 	size := min(max(2*len(l.tip), keyChunkMin), keyChunkMax)
 	l.tip, l.used = make([]byte, max(size, n)), 0
@@ -121,8 +118,12 @@ func (c *keyChunk) bound() {
 	})
 }
 
-// mayHave reports whether the bounds of the chunk admit a key of [lo, hi).
+// mayHave reports whether the bounds of the chunk admit a key of [lo, hi). It finds them once,
+// here and not in add, because few transactions are searched.
 func (c *keyChunk) mayHave(lo, hi []byte) bool {
+	if c.least == nil && cap(c.keys) >= keyChunkMax {
+		c.bound()
+	}
 	return c.least == nil || bytes.Compare(c.most, lo) >= 0 && (hi == nil || bytes.Compare(c.least, hi) < 0)
 }
 

@@ -183,8 +183,13 @@ func TestReadSet_FindsEveryPointAndNoOther(t *testing.T) {
 }
 
 // BenchmarkAddKey adds 1,000 keys to a set in turn.
-func BenchmarkAddKey(b *testing.B) {
-	keys := make([][]byte, 1000)
+func BenchmarkAddKey(b *testing.B) { benchmarkAddKey(b, 1000) }
+
+// BenchmarkAddKeyMany adds 100,000 keys to a set in turn, so that chunks become full.
+func BenchmarkAddKeyMany(b *testing.B) { benchmarkAddKey(b, 100_000) }
+
+func benchmarkAddKey(b *testing.B, n int) {
+	keys := make([][]byte, n)
 	for i := range keys {
 		keys[i] = fmt.Appendf(nil, "vsz=00128-k=%010d", i*7919)
 	}
@@ -193,6 +198,7 @@ func BenchmarkAddKey(b *testing.B) {
 		hashes[i] = base.Hash(k, 1)
 	}
 	b.ReportAllocs()
+	b.ResetTimer()
 	var r Set
 	for i := range b.N {
 		j := i % len(keys)

@@ -78,7 +78,19 @@ func (tx Txn) CommitAsync(done func(version uint64, err error), d Durability) {
 		go done(0, base.ErrTxnDone)
 		return
 	}
-	tell := func(version base.SeqNum, err error) { done(uint64(version), err) }
+	commits, passedOn := tx.s.engine.Commits, false
+	commits.Expect()
+	defer func() {
+		if !passedOn { // a file system or a context of the caller has panicked
+			commits.Unexpect()
+		}
+	}()
+	tx.commitAsync(func(version base.SeqNum, err error) { done(uint64(version), err) }, d)
+	passedOn = true
+}
+
+// commitAsync is CommitAsync for a caller that has called Expect.
+func (tx Txn) commitAsync(tell commit.Done, d Durability) {
 	if tx.ended() {
 		tx.s.engine.Commits.Tell(tell, base.ErrTxnDone)
 		return

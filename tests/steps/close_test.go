@@ -1,8 +1,10 @@
 package steps
 
 import (
+	"context"
 	"errors"
 	"io"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -128,6 +130,83 @@ func TestClose_WaitsForTheCallbackOfACommitThatLooksForRoom(t *testing.T) {
 		}
 		<-returned
 	})
+}
+
+// A heldContext answers only once hold is closed, if it is not nil.
+type heldContext struct {
+	context.Context
+	hold chan struct{}
+}
+
+func (c *heldContext) Err() error {
+	if c.hold != nil {
+		<-c.hold
+	}
+	return c.Context.Err()
+}
+
+func TestClose_WaitsForTheCallbackOfACommitThatHasHardlyBegun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db := openStill(t)
+		ctx := &heldContext{Context: t.Context()}
+		tx, err := db.BeginContext(ctx, stoat.ReadWrite)
+		testkit.Must(t, err)
+		testkit.Must(t, tx.Set([]byte("key"), []byte("value")))
+		ctx.hold = make(chan struct{})
+		var closed, called atomic.Bool
+		go tx.CommitAsync(func(_ uint64, err error) {
+			testkit.WantError(t, "the commit", err, stoat.ErrClosed)
+			if closed.Load() {
+				t.Error("the callback comes after Close")
+			}
+			called.Store(true)
+		})
+		synctest.Wait()
+		go func() {
+			testkit.Must(t, db.Close())
+			closed.Store(true)
+		}()
+		synctest.Wait()
+		close(ctx.hold)
+		synctest.Wait()
+		if !called.Load() || !closed.Load() {
+			t.Errorf("the callback was called: %t, the database is closed: %t", called.Load(), closed.Load())
+		}
+	})
+}
+
+// The caller of a commit may recover from a panic in its file system, as a server does.
+func TestClose_DoesNotWaitForACommitThatEndedInAPanic(t *testing.T) {
+	t.Parallel()
+	for _, end := range []func(){func() { panic("in Free") }, runtime.Goexit} {
+		synctest.Test(t, func(t *testing.T) {
+			inner := memfs.New()
+			disk := &askedFS{FS: inner}
+			db := openStillOn(t, disk)
+			tx, err := db.Begin(stoat.ReadWrite)
+			testkit.Must(t, err)
+			_, err = tx.Get([]byte("key")) // so the commit keeps its snapshot
+			testkit.WantError(t, "the key", err, stoat.ErrNotFound)
+			testkit.Must(t, tx.Set([]byte("key"), []byte("value")))
+			inner.SetCapacity(inner.UsedBytes() + 64<<10)
+			if db.Engine.Space.Look(); !db.Engine.Space.Scarce() {
+				t.Fatal("the disk is not low")
+			}
+			disk.asking = end
+			go func() {
+				defer func() { _ = recover() }()
+				tx.CommitAsync(func(uint64, error) { t.Error("the callback comes") })
+				t.Error("CommitAsync returns")
+			}()
+			synctest.Wait()
+			disk.asking = nil
+			if n := db.Engine.Store.Readers(); n != 0 {
+				t.Errorf("%d snapshots are left", n)
+			}
+			testkit.Must(t, db.Close())
+		})
+	}
 }
 
 func TestClose_NoEventComesAfterIt(t *testing.T) {
