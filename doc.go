@@ -115,7 +115,8 @@
 // # Deleting much
 //
 // Txn.DeleteRange deletes all keys of a range with one write, however many keys
-// there are. DB.DropPrefix and DB.DropAll also free most of the space before they return.
+// there are. DB.DropPrefix and DB.DropAll also free space before they return. In a value
+// file with much more older garbage, background jobs free it later.
 // DB.DropPrefix is for the default keyspace, DB.DropAll for all keyspaces. Keyspace
 // has the same methods for one.
 //

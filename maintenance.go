@@ -112,12 +112,14 @@ func (d *DB) Collect(ctx context.Context) error {
 	return d.engine.Manual.Collect(ctx)
 }
 
-// DropPrefix deletes all keys of the default keyspace that start with prefix. It
-// frees their space before it returns, except what open transactions still see. Background
-// jobs free that when those transactions have ended. Values stay in value files of which
-// the call makes little garbage, until a background job or Collect frees them. Other
-// transactions go on. A key that is set while DropPrefix runs is deleted only if its commit
-// came first.
+// DropPrefix deletes all keys of the default keyspace that start with prefix. Before it
+// returns, it frees the space of the keys, except what open transactions still see. Background
+// jobs free that when those transactions have ended. Other transactions go on. A key that is
+// set while DropPrefix runs is deleted only if its commit came first.
+//
+// The space of values in value files may stay, until a background job or Collect frees it.
+// It stays if all value files together have little garbage. It also stays in a file of whose
+// garbage the call has made less than a quarter.
 //
 // One commit deletes the keys, with the durability of Options. If ctx ends after
 // the commit, or another error follows it, the keys stay deleted. Background jobs then

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/mutant"
 )
 
 // A Range is the range that PickRange brings to the last level. UpTo and Next bound the
@@ -23,13 +24,14 @@ type Range struct {
 // takes reports whether t, of a level above the last, should go down.
 func (r *Range) takes(t *manifest.Table) bool { return t.SmallestSeq <= r.UpTo }
 
+func (r *Range) keys() keyRange { return keyRange{lo: r.Lo, hi: r.Hi, open: true} }
+
 // PickRange returns the next step of bringing a range to the last level, without garbage
 // and in few small tables. The caller repeats it after each step until it returns false.
 // Damaged tables are not excluded: the caller must learn of them.
 func PickRange(v *manifest.Version, s Shape, r Range) (Plan, bool) {
 	s.Damaged = nil
-	p := newPicker(v, s)
-	keys := keyRange{lo: r.Lo, hi: r.Hi, open: true}
+	p, keys := newPicker(v, s), r.keys()
 	if plan, ok := p.pickDead(); ok && slices.ContainsFunc(plan.Tables(), r.takes) {
 		return plan, true
 	}
@@ -37,7 +39,7 @@ func PickRange(v *manifest.Version, s Shape, r Range) (Plan, bool) {
 		// Older tables in the way must go down, too.
 		if t := r.first(within(run, keys)); t != nil {
 			g, below := p.gapOver(i, t)
-			if plan, ok := p.cut(i, below, keys); ok {
+			if plan, ok := p.cut(i, below, &r); ok {
 				return plan, true
 			}
 			c := p.sliceIn(g, below, p.s.InputMax)
@@ -61,25 +63,21 @@ func PickRange(v *manifest.Version, s Shape, r Range) (Plan, bool) {
 	return Plan{}, false
 }
 
-// cutFrom is the minimum size of the base beside a range, in full tables, from which tables
-// of level 0 are cut at the bounds of the range.
-const cutFrom = 4
-
-// cut returns the plan that cuts a table of level 0 at the bounds of keys. The table is of
+// cut returns the plan that cuts a table of level 0 at the bounds of a range. The table is of
 // the i-th run, or of an older one. Otherwise a range of a few keys could take below along,
 // which may be the whole base: a small flush makes one table over all keys. cut returns
 // false if no table reaches out of the range, or if cutting would not save much.
-func (p *picker) cut(i int, below []*manifest.Table, keys keyRange) (Plan, bool) {
+func (p *picker) cut(i int, below []*manifest.Table, r *Range) (Plan, bool) {
 	var wide []*manifest.Table
-	for _, run := range p.runs[i:] {
+	keys := r.keys()
+	for older, run := range p.runs[i:] {
 		for _, t := range within(run, keys) {
-			if !keys.contains(t) {
+			if !keys.contains(t) && (older > 0 || r.takes(t)) {
 				wide = append(wide, t)
 			}
 		}
 	}
-	beside := bytesOf(below) - bytesOf(within(below, keys))
-	if len(wide) == 0 || beside <= max(cutFrom*p.s.TableSize, bytesOf(wide)) {
+	if len(wide) == 0 || !p.s.cuts(wide, below, keys) {
 		return Plan{}, false
 	}
 	plan := Plan{Reason: ReasonManual, Run: wide[0].Run, Cuts: true, around: true}
@@ -90,24 +88,36 @@ func (p *picker) cut(i int, below []*manifest.Table, keys keyRange) (Plan, bool)
 		}
 	}
 	plan = plan.finish(p.v, p.s)
-	plan.Bottom = false // an older run may have older versions
+	plan.Bottom = plan.Bottom && mutant.On(mutant.CutAtBottom) // an older run may have older versions
 	return plan, true
+}
+
+// cuts reports whether a slice would take along so much of the base beside keys that tables
+// of level 0 which reach out of keys are cut.
+func (s *Shape) cuts(wide, below []*manifest.Table, keys keyRange) bool {
+	beside := bytesOf(below) - bytesOf(within(below, keys))
+	return s.CutFrom < 0 || beside > max(int64(s.CutFrom)*s.TableSize, bytesOf(wide))
 }
 
 // Ahead estimates how many bytes of tables all steps of PickRange read together. It counts
 // tables that go down, tables that they overlap there, and tables of the last level with
-// removable garbage.
+// removable garbage. Below a table that is cut, it counts only tables of the range.
 func (r *Range) Ahead(v *manifest.Version, s Shape) (bytes int64) {
+	s = s.withDefaults()
 	s.shield(v)
-	met := map[base.FileNum]bool{}
+	keys, met := r.keys(), map[base.FileNum]bool{}
 	for level := range last {
 		for _, t := range v.Overlapping(level, r.Lo, r.Hi, true) {
 			if !r.takes(t) {
 				continue
 			}
 			bytes += t.Size
-			for _, below := range v.Overlapping(last, t.Smallest, t.Largest, t.LargestExclusive) {
-				met[below.Num] = true
+			below := within(v.Levels[last], rangeOf(t))
+			if level == 0 && !keys.contains(t) && s.cuts([]*manifest.Table{t}, below, keys) {
+				below = within(below, keys)
+			}
+			for _, u := range below {
+				met[u.Num] = true
 			}
 		}
 	}

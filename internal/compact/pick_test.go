@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/stoatdb/stoat/internal/base"
@@ -268,8 +269,11 @@ func TestPickRange_BringsARangeToTheLastLevel(t *testing.T) {
 		tr := randomTree(t, rand.New(rand.NewPCG(seed, 3)))
 		before := tr.sees()
 		lo, hi := simKey(seed*10), simKey(seed*10+1500)
-		if seed%3 == 0 {
+		switch seed % 3 {
+		case 0:
 			lo, hi = nil, nil
+		case 1:
+			tr.s.CutFrom = -1
 		}
 		for n := 0; ; n++ {
 			p, ok := PickRange(tr.v, tr.s, Range{Lo: lo, Hi: hi, UpTo: base.SeqNumMax, Next: math.MaxUint32})
@@ -292,8 +296,7 @@ func TestPickRange_BringsARangeToTheLastLevel(t *testing.T) {
 	}
 }
 
-// One table of level 0 may lie over the whole base. The test counts what PickRange reads for
-// a range of a few keys.
+// One table of level 0 may lie over the whole base.
 func TestPickRange_ASmallRangeTakesLittleOfTheBase(t *testing.T) {
 	t.Parallel()
 	const mib, tables, each = 1 << 20, 200, 32
@@ -318,33 +321,81 @@ func TestPickRange_ASmallRangeTakesLittleOfTheBase(t *testing.T) {
 			m := tr.add(0, uint64(run+1), 0, tr.random(21, func(i int) uint64 { return min(key(10*i, 5), key(tables-1, 20)) }))
 			tr.v.Levels[0] = append([]*manifest.Table{m}, tr.v.Levels[0]...)
 		}
-		tr.advance()
-		before, level0, read := tr.sees(), tr.v.Bytes(0), int64(0)
-		for n := 0; ; n++ {
-			p, ok := PickRange(tr.v, tr.s, Range{Lo: c.lo, Hi: c.hi, UpTo: base.SeqNumMax, Next: math.MaxUint32})
-			if !ok {
-				break
-			}
-			if n > 50 {
-				t.Fatalf("%s: still busy after %d steps: %s", c.name, n, p.String())
-			}
-			if p.Bottom && p.OutputLevel == 0 {
-				t.Errorf("%s: the base is below, but the plan drops tombstones: %s", c.name, p.String())
-			}
-			read += p.InputBytes()
-			tr.apply(t, p)
+		takesLittle(t, c.name, tr, Range{Lo: c.lo, Hi: c.hi, UpTo: base.SeqNumMax, Next: math.MaxUint32})
+	}
+}
+
+// Below the newer run, there is no base. The older run has a value that it has deleted.
+func TestPickRange_ACutKeepsTombstonesOverAnOlderRun(t *testing.T) {
+	t.Parallel()
+	const grainBytes = 1 << 20
+	tr := newTree(Shape{BaseSizeMin: 256 * grainBytes, TableSize: 2 * grainBytes}, grainBytes)
+	from := func(first uint64) func(int) uint64 { return func(i int) uint64 { return first + uint64(i) } }
+	for first := range uint64(10) {
+		tr.v.Levels[last] = append(tr.v.Levels[last], tr.add(last, 0, 0, tr.random(1, from(first))))
+	}
+	older := tr.add(0, 1, 0, tr.random(3, func(i int) uint64 { return []uint64{0, 15, 16}[i] }))
+	grains := tr.random(3, func(i int) uint64 { return []uint64{10, 15, 20}[i] })
+	grains[1].meta.Kind = base.KindDelete
+	tr.v.Levels[0] = []*manifest.Table{tr.add(0, 2, 0, grains), older}
+	takesLittle(t, "a deleted key", tr, Range{Lo: simKey(15), Hi: simKey(18), UpTo: base.SeqNumMax, Next: math.MaxUint32})
+}
+
+// takesLittle brings a small range of a tree to the last level. It demands that the steps read
+// little, and that readers see the same as before.
+func takesLittle(t *testing.T, name string, tr *tree, r Range) {
+	t.Helper()
+	tr.advance()
+	before, read, most := tr.sees(), int64(0), tr.v.Bytes(0)+4*tr.s.TableSize
+	if ahead := r.Ahead(tr.v, tr.s); ahead > most {
+		t.Errorf("%s: the steps are expected to read %d bytes, want at most %d", name, ahead, most)
+	}
+	for n := 0; ; n++ {
+		p, ok := PickRange(tr.v, tr.s, r)
+		if !ok {
+			break
 		}
-		if most := level0 + 4*tr.s.TableSize; read > most {
-			t.Errorf("%s: the steps read %d bytes, want at most %d", c.name, read, most)
+		if n > 50 {
+			t.Fatalf("%s: still busy after %d steps: %s", name, n, p.String())
 		}
-		if after := tr.sees(); !reflect.DeepEqual(before, after) {
-			t.Errorf("%s: snapshots saw %d versions before and %d after", c.name, len(before), len(after))
+		read += p.InputBytes()
+		tr.apply(t, p)
+	}
+	if read > most {
+		t.Errorf("%s: the steps read %d bytes, want at most %d", name, read, most)
+	}
+	if after := tr.sees(); !reflect.DeepEqual(before, after) {
+		t.Errorf("%s: snapshots saw %d versions before and %d after", name, len(before), len(after))
+	}
+	for level := range last {
+		if n := len(tr.v.Overlapping(level, r.Lo, r.Hi, true)); n > 0 {
+			t.Errorf("%s: %d tables of the range in level %d", name, n, level)
 		}
-		for level := range last {
-			if n := len(tr.v.Overlapping(level, c.lo, c.hi, true)); n > 0 {
-				t.Errorf("%s: %d tables of the range in level %d", c.name, n, level)
-			}
+	}
+}
+
+// A table with only newer versions than the range is to bring down stays as it is.
+func TestPickRange_CutsNoTableThatStays(t *testing.T) {
+	t.Parallel()
+	const grainBytes = 1 << 20
+	tr := newTree(Shape{BaseSizeMin: 256 * grainBytes, TableSize: grainBytes}, grainBytes)
+	for key := range uint64(20) {
+		tr.v.Levels[last] = append(tr.v.Levels[last], tr.add(last, 0, 0, tr.random(1, func(int) uint64 { return key })))
+	}
+	old := tr.add(0, 1, 0, tr.random(2, func(i int) uint64 { return uint64(10 + 9*i) }))
+	upTo := tr.seq
+	stays := tr.add(0, 1, 0, tr.random(2, func(i int) uint64 { return uint64(9 * i) }))
+	tr.v.Levels[0] = []*manifest.Table{stays, old}
+	tr.advance()
+	cuts, r := 0, Range{Lo: simKey(8), Hi: simKey(12), UpTo: upTo, Next: math.MaxUint32}
+	for p, ok := PickRange(tr.v, tr.s, r); ok; p, ok = PickRange(tr.v, tr.s, r) {
+		if p.Cuts {
+			cuts++
 		}
+		tr.apply(t, p)
+	}
+	if cuts != 1 || !slices.Contains(tr.v.Levels[0], stays) {
+		t.Errorf("%d tables were cut, want only that with older versions: %s", cuts, tr)
 	}
 }
 

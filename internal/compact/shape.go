@@ -29,6 +29,10 @@ type Shape struct {
 	// InputMax bounds the bytes of the inputs of one plan, unless no smaller plan is
 	// possible. Default: 256 MiB.
 	InputMax int64
+	// CutFrom is a size in full tables. A manual job of a range cuts wide tables of level 0
+	// rather than rewrite more of the base beside the range. With a negative number, the job
+	// always cuts them. Default: 4.
+	CutFrom int
 	// OutputMax is the room in bytes for the output of a merge; 0 means no bound. A plan
 	// whose inputs are no larger always fits. For other plans the picker estimates the
 	// output. Useless reports that the estimate for a plan is known to be too low; it
@@ -163,6 +167,9 @@ func (s Shape) withDefaults() Shape {
 	}
 	if s.RunsMax <= 0 {
 		s.RunsMax = 12
+	}
+	if s.CutFrom == 0 {
+		s.CutFrom = 4
 	}
 	s.Versions, s.Slack = max(s.Versions, 1), max(s.Slack, 1)
 	s.AgeMs = max(s.AgeMs, s.NowMs)

@@ -295,7 +295,8 @@ func (j *Jobs) merge(plan *compact.Plan, newFile func() (compact.NewFile, error)
 	}
 	plan.Apply(&job, j.Shape(work.Busy, job.Rules.NowMs))
 	job.Discard = j.discards(plan, job.Rules.Snapshots[0])
-	if job.Level == 0 && !plan.Cuts {
+	cuts := plan.Cuts && !mutant.On(mutant.CutOwnFilter)
+	if job.Level == 0 && !cuts {
 		job.Filter = filter.NewBuilder(plan.InputEntries())
 	}
 	job.Codec = j.codecs(job.Level)
@@ -314,7 +315,7 @@ func (j *Jobs) merge(plan *compact.Plan, newFile func() (compact.NewFile, error)
 	if result, err = compact.Run(job); err == nil {
 		err = m.out.Finish()
 	}
-	if plan.Cuts {
+	if cuts {
 		for _, t := range result.Tables {
 			t.Filter = plan.Inputs[0][0].Filter
 		}

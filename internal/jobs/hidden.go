@@ -91,8 +91,8 @@ func (j *Jobs) hiddenIn(memtables []*memtable.Table, tables []*manifest.Table) m
 }
 
 // keepHidden keeps what tables of level 0 hide while they are there. A merge of runs of level
-// 0 ends that, because it frees what one of them hides in another. Only Installed calls
-// keepHidden.
+// 0 ends that, because it frees what one of them hides in another. A cut shares out what its
+// table hides among the pieces, by their size. Only Installed calls keepHidden.
 func (j *Jobs) keepHidden(edit *manifest.Edit) {
 	known, flushed := j.hidden.Load(), j.flushHides.Load()
 	next := map[base.FileNum]int64{}
@@ -100,10 +100,26 @@ func (j *Jobs) keepHidden(edit *manifest.Edit) {
 	for _, place := range edit.DropTables {
 		delete(next, place.Num)
 	}
+	if cutsOne(edit) {
+		size := int64(0)
+		for _, t := range edit.AddTables {
+			size += t.Size
+		}
+		hides := float64((*known)[edit.DropTables[0].Num]) / float64(max(size, 1))
+		for _, t := range edit.AddTables {
+			next[t.Num] = int64(hides * float64(t.Size))
+		}
+	}
 	for _, t := range edit.AddTables {
 		if n := (*flushed)[t.Num]; n > 0 && t.Level == 0 {
 			next[t.Num] = n
 		}
 	}
 	j.hidden.Store(&next)
+}
+
+// cutsOne reports whether an edit only replaces one table of level 0 by others of level 0.
+func cutsOne(edit *manifest.Edit) bool {
+	return len(edit.DropTables) == 1 && edit.DropTables[0].Level == 0 &&
+		!slices.ContainsFunc(edit.AddTables, func(t *manifest.Table) bool { return t.Level > 0 })
 }

@@ -67,6 +67,7 @@ func TestHidden_EndsWithTheTablesOfTheFlush(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, 1<<20)
 	table := func(n base.FileNum, level int) *manifest.Table { return &manifest.Table{Num: n, Level: level} }
+	sized := func(n base.FileNum, size int64) *manifest.Table { return &manifest.Table{Num: n, Size: size} }
 	for _, c := range []struct {
 		name    string
 		flushed map[base.FileNum]int64
@@ -81,8 +82,10 @@ func TestHidden_EndsWithTheTablesOfTheFlush(t *testing.T) {
 			map[base.FileNum]int64{91: 1000, 92: 500}},
 		{"a merge of runs", nil, manifest.Edit{DropTables: []manifest.Place{{Num: 91}, {Num: 93}},
 			AddTables: []*manifest.Table{table(95, 0), table(96, 0)}}, map[base.FileNum]int64{92: 500}},
-		{"a merge into the last level", nil, manifest.Edit{DropTables: []manifest.Place{{Num: 92}}, AddTables: []*manifest.Table{table(97, 6)}},
-			nil},
+		{"a cut", nil, manifest.Edit{DropTables: []manifest.Place{{Num: 92}}, AddTables: []*manifest.Table{sized(98, 30), sized(99, 10)}},
+			map[base.FileNum]int64{98: 375, 99: 125}},
+		{"a merge into the last level", nil, manifest.Edit{DropTables: []manifest.Place{{Num: 98}}, AddTables: []*manifest.Table{table(97, 6)}},
+			map[base.FileNum]int64{99: 125}},
 	} {
 		e.jobs.flushHides.Store(&c.flushed)
 		e.jobs.keepHidden(&c.edit)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/invariant"
 )
 
 // byNumber compares a value file with a number, for binary search.
@@ -110,7 +111,16 @@ func (d *draft) liveValues() []LiveValues {
 		return d.v.Values
 	}
 	old := d.v.Values
-	next := make([]LiveValues, 0, len(old)+len(d.values))
+	size := len(old) // of the next list, which lives long
+	for num, f := range d.values {
+		switch _, live := d.v.Value(num); {
+		case f != nil && !live:
+			size++
+		case f == nil && live:
+			size--
+		}
+	}
+	next := make([]LiveValues, 0, size)
 	for _, num := range slices.Sorted(maps.Keys(d.values)) {
 		at, replaces := slices.BinarySearchFunc(old, num, byNumber)
 		next, old = append(next, old[:at]...), old[at:]
@@ -121,7 +131,9 @@ func (d *draft) liveValues() []LiveValues {
 			next = append(next, *f)
 		}
 	}
-	if next = append(next, old...); len(next) == 0 {
+	next = append(next, old...)
+	invariant.Check(len(next) == size, "%d value files, want %d", len(next), size)
+	if len(next) == 0 {
 		return nil
 	}
 	return next

@@ -369,11 +369,14 @@ func (j *job) collectDue(before *manifest.Version, full bool) error {
 const emptiedPart = 4
 
 // emptied reports whether much of the garbage of f was live in a version before. If no
-// table referred to f then, a flush has brought its values to tables since.
+// table referred to f then, a flush has brought the values of a large commit to tables since.
+// A file made since is not emptied: commits beside the drop may have made its garbage. A
+// flush with the tombstone of the drop writes no values that the tombstone hides.
 func emptied(f manifest.LiveValues, before *manifest.Version) bool {
-	was := f.Bytes
-	if old, ok := before.Value(f.Num); ok && old.Live > 0 {
-		was = old.Live
+	old, known := before.Value(f.Num)
+	was := old.Live
+	if was == 0 {
+		was = f.Bytes
 	}
-	return was > f.Live && emptiedPart*(was-f.Live) >= f.Bytes-min(f.Live, f.Bytes)
+	return known && was > f.Live && emptiedPart*(was-f.Live) >= f.Bytes-min(f.Live, f.Bytes)
 }

@@ -251,6 +251,11 @@ const (
 	// EarlyDiscard: tables are discarded before the manifest and the view have
 	// dropped them.
 	EarlyDiscard Name = "early-discard"
+	// CutAtBottom: a table of level 0 that is cut drops its tombstones although older runs lie
+	// below.
+	CutAtBottom Name = "cut-at-bottom"
+	// CutOwnFilter: the run of a table that is cut gets a filter of only the keys of the table.
+	CutOwnFilter Name = "cut-own-filter"
 
 	// GapHidesLater: a range without live keys stays empty for writes after it was found.
 	GapHidesLater Name = "gap-hides-later"
@@ -477,7 +482,7 @@ var Names = []Name{
 	PartialTxn, NoCarry, NoCarrySync, IgnoreSeal, IgnoreUnreferenced,
 	NoBarrier, UnconfirmedView, UntoldState, EarlyRelease, DropDeletions, NoTableDirSync,
 	FlushedTooFar, SwallowFlushError, LiveOrphan,
-	LargeTrades, ForgetSnapshots, FlushUnpublished, CollectHeld, EarlyDiscard,
+	LargeTrades, ForgetSnapshots, FlushUnpublished, CollectHeld, EarlyDiscard, CutAtBottom, CutOwnFilter,
 	GapHidesLater, GapTooNew, GapTooEarly, GapOfOwn, GapGrowsOver, GapPassesNewer,
 	IngestOldVersion, IngestUnseen, IngestLosesTable, IngestUnflushed, BulkKeepsFirst, ManySwaps, RelayLosesLast, RelayLosesError, RelayBorrows,
 	HintTrusted, AheadStale, PlainVersions, PassUndecided, PlainRounds, PlainExpiring,

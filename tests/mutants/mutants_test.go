@@ -411,6 +411,16 @@ func harnesses(t *testing.T) []harness {
 			},
 		},
 		{
+			name: "cuts",
+			only: []mutant.Name{mutant.CutAtBottom, mutant.CutOwnFilter},
+			run: func(seed uint64, scale int) error {
+				return testkit.Times(scale, func(i int) error {
+					_, err := schedules.RunCuts(seed + uint64(i))
+					return err
+				})
+			},
+		},
+		{
 			name: "schedules",
 			only: []mutant.Name{
 				mutant.NoBarrier, mutant.UnconfirmedView, mutant.UntoldState,

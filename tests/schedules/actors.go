@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -389,7 +390,7 @@ func (w *scheduleWorld) compactSomething(rng *rand.Rand) error {
 		_, err := w.db.Engine.Jobs.Tidy(work.Load(rng.IntN(3)))
 		return err
 	case 1:
-		return w.compactManually()
+		return w.compactManually(rng)
 	case 2:
 		return w.gather(rng)
 	}
@@ -421,22 +422,34 @@ func (w *scheduleWorld) carryOut(plan compact.Plan) error {
 	return w.db.Engine.Jobs.Run(plan, w.db.Engine.Group.Err, nil)
 }
 
-// compactManually does a job of DB.Compact.
-func (w *scheduleWorld) compactManually() error {
-	_, err := w.sink(1 << 40)
+// compactManually does a job of DB.Compact, often with bounds.
+func (w *scheduleWorld) compactManually(rng *rand.Rand) error {
+	r := compact.Range{UpTo: base.SeqNumMax, Next: 1 << 40}
+	if all := slices.Collect(w.db.Engine.Store.Version().Tables()); len(all) > 0 && rng.IntN(4) > 0 {
+		// The keys of a table lie between bounds of others.
+		r.Lo, r.Hi = all[rng.IntN(len(all))].Smallest, all[rng.IntN(len(all))].Largest
+		if bytes.Compare(r.Lo, r.Hi) > 0 {
+			r.Lo, r.Hi = r.Hi, r.Lo
+		}
+	}
+	_, err := w.sink(r)
 	return err
 }
 
-// sink does the next step of taking all keys to the last level, as DB.Compact does. It
-// reports whether there was one. Tables of the last level from next on stay.
-func (w *scheduleWorld) sink(next base.FileNum) (did bool, err error) {
+// sink does the next step of taking a range to the last level, as DB.Compact does. It
+// reports whether there was one. It cuts tables of level 0 at the bounds of the range.
+func (w *scheduleWorld) sink(r compact.Range) (did bool, err error) {
 	d := w.db
 	d.Engine.Jobs.Compacting.Lock()
 	defer d.Engine.Jobs.Compacting.Unlock()
-	plan, due := compact.PickRange(d.Engine.Store.Version(), d.Engine.Jobs.Shape(work.Busy, d.Engine.Store.Horizon()),
-		compact.Range{UpTo: base.SeqNumMax, Next: next})
+	s := d.Engine.Jobs.Shape(work.Busy, d.Engine.Store.Horizon())
+	s.CutFrom = -1
+	plan, due := compact.PickRange(d.Engine.Store.Version(), s, r)
 	if !due {
 		return false, nil
+	}
+	if plan.Cuts {
+		w.did.cuts++
 	}
 	return true, d.Engine.Jobs.Run(plan, d.Engine.Group.Err, nil)
 }

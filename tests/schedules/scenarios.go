@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/compact"
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
@@ -371,7 +373,7 @@ func (w *scheduleWorld) mergeOnce() error { return w.compact(true) }
 
 // mergeAll merges level 0 with what lies below it.
 func (w *scheduleWorld) mergeAll() error {
-	did, err := w.sink(0)
+	did, err := w.sink(compact.Range{UpTo: base.SeqNumMax})
 	if did {
 		w.did.merges++
 	}
@@ -381,7 +383,7 @@ func (w *scheduleWorld) mergeAll() error {
 // sinkAll brings everything to the last level.
 func (w *scheduleWorld) sinkAll() error {
 	for {
-		if did, err := w.sink(0); !did || err != nil {
+		if did, err := w.sink(compact.Range{UpTo: base.SeqNumMax}); !did || err != nil {
 			return err
 		}
 	}

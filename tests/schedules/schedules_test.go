@@ -34,7 +34,7 @@ func TestSchedules(t *testing.T) {
 	if n == 1 {
 		return // a repeated failure need not come to everything
 	}
-	if did.merges == 0 || did.moves == 0 || did.collections == 0 || did.gatherings == 0 || did.checkpoints == 0 || did.conflicts == 0 ||
+	if did.merges == 0 || did.moves == 0 || did.cuts == 0 || did.collections == 0 || did.gatherings == 0 || did.checkpoints == 0 || did.conflicts == 0 ||
 		did.asides == 0 || did.dropped == 0 || did.forgotten == 0 || did.settled == 0 || did.doomed == 0 {
 		t.Error("the schedules do not come to everything")
 	}

@@ -430,7 +430,10 @@ func (w *scheduleWorld) openSide(version uint64) error {
 	if want := s != nil && !s.dropping; there != want {
 		return fmt.Errorf("there is a side keyspace: %t, want %t", there, want)
 	}
-	w.owed = w.db.Engine.Spaces.Dropping() && (w.deletion == 0 || w.deletion > version)
+	if w.deletion > version {
+		w.deletion = 0 // a crash took it, and another commit may get its number
+	}
+	w.owed = w.db.Engine.Spaces.Dropping() && w.deletion == 0
 	if !there {
 		w.side = nil
 		return nil

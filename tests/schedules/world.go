@@ -58,8 +58,8 @@ type scheduleWorld struct {
 // scheduleCounts count what schedules did, so that a test can tell whether they do
 // everything.
 type scheduleCounts struct {
-	turns, commits, conflicts, flushes, merges, moves, drops, collections, gatherings int
-	reads, iterators, checkpoints, crashes, closings                                  int
+	turns, commits, conflicts, flushes, merges, moves, drops, cuts, collections, gatherings int
+	reads, iterators, checkpoints, crashes, closings                                        int
 	// between counts the schedules that end with tables between level 0 and the
 	// last level.
 	between int
@@ -78,6 +78,7 @@ func (c *scheduleCounts) add(o scheduleCounts) {
 	c.collections += o.collections
 	c.gatherings += o.gatherings
 	c.drops += o.drops
+	c.cuts += o.cuts
 	c.reads += o.reads
 	c.iterators += o.iterators
 	c.checkpoints += o.checkpoints
