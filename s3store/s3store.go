@@ -72,10 +72,12 @@ func (w watch) ReadAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
+// Get implements filebackup.Store. When a connection breaks, the reader goes on where it was,
+// with another request.
 func (s *store) Get(ctx context.Context, name string) (io.ReadCloser, error) {
-	r, _, _, err := s.client.GetObject(ctx, s.bucket, s.prefix+name, minio.GetObjectOptions{})
-	if err != nil {
-		return nil, s.explain("get", name, err)
+	r := &reader{ctx: ctx, store: s, name: name}
+	if err := r.open(); err != nil {
+		return nil, err
 	}
 	return r, nil
 }
