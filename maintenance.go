@@ -90,7 +90,8 @@ func (d *DB) EstimateRange(ks *Keyspace, lo, hi []byte) (RangeEstimate, error) {
 
 // SplitRange returns ascending keys that split the range of EstimateRange into n parts of
 // about as many bytes each. It reads as little. It returns fewer than n-1 keys if the
-// range has too little data. The result need not be keys of the database.
+// range has too little data. The result need not be keys of the database. An n below 1 is
+// ErrInvalid.
 func (d *DB) SplitRange(ks *Keyspace, lo, hi []byte, n int) ([][]byte, error) {
 	return d.engine.Transactions.Split(ks.inner(), lo, hi, n)
 }

@@ -183,6 +183,9 @@ func (it TimedIterator) Close() error { return it.it.Close() }
 //
 // The timestamp is durable when DiscardBelow returns, and so are all earlier commits. A
 // timestamp below an earlier one changes nothing.
+//
+// In a keyspace without timestamps the error is ErrInvalid, in a read-only database
+// ErrReadOnly, and in a dropped keyspace ErrNoKeyspace.
 func (k *Keyspace) DiscardBelow(timestamp uint64) error {
 	if !k.k.Timed() {
 		return transaction.ErrNoTimestamps
