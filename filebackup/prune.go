@@ -36,7 +36,8 @@ type PruneReport struct {
 // later version made it.
 //
 // In a store without a list, Prune deletes no files, and the error is ErrNoBackup. The lists may
-// be lost, or come last in a copy of the store. Make a backup, or remove the store.
+// be lost, or come last in a copy of the store: bring them back. After a new backup, Prune deletes
+// the files of backups whose lists are missing.
 func Prune(ctx context.Context, store Store, keep int) (PruneReport, error) {
 	if keep < 1 {
 		return PruneReport{}, base.Invalid("Prune keeps %d backups, want at least 1", keep)
@@ -141,7 +142,7 @@ func (p *pruning) deleteFiles(ctx context.Context) error {
 }
 
 // errUnlisted says that a store has files, and no list.
-var errUnlisted = fmt.Errorf("%w: the store has files of backups, but no list of one; make a backup, or remove the store", ErrNoBackup)
+var errUnlisted = fmt.Errorf("%w: the store has files of backups, but no list of one; bring the lists back, or remove the store if no backup in it is of use", ErrNoBackup)
 
 // isOurs reports whether a backup makes objects of such a name. In a directory that is taken
 // for a store by mistake, other files stay.

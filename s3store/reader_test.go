@@ -20,14 +20,21 @@ import (
 type cutter struct {
 	after int64
 	cuts  atomic.Int64
+	// whole answers requests for a part with the whole, as some gateways do.
+	whole bool
 	// cut is called after each of them. It may be nil.
 	cut func()
 }
 
 // RoundTrip implements http.RoundTripper.
 func (c *cutter) RoundTrip(r *http.Request) (*http.Response, error) {
+	isObject := r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/files/")
 	answer, err := http.DefaultTransport.RoundTrip(r)
-	if err == nil && r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/files/") {
+	if isObject && err == nil {
+		if c.whole {
+			answer.StatusCode = http.StatusOK
+			answer.Header.Del("Content-Range")
+		}
 		answer.Body = &cutBody{answer.Body, c, c.after}
 	}
 	return answer, err
@@ -117,4 +124,30 @@ func TestGet_DoesNotGoOnInAnotherContent(t *testing.T) {
 		t.Errorf("read %d bytes, error %v; want some of the first content, and an error", len(got), err)
 	}
 	must(t, r.Close())
+}
+
+func TestGet_TakesNoAnswerThatBeginsElsewhere(t *testing.T) {
+	t.Parallel()
+	c, content := &cutter{after: 10_000, whole: true}, randomBytes(100_000)
+	store, _ := cutStore(t, c, content)
+	r, err := store.Get(t.Context(), "files/a")
+	must(t, err)
+	if got, err := io.ReadAll(r); err == nil || !bytes.Equal(got, content[:len(got)]) {
+		t.Errorf("read %d bytes, error %v; want the beginning, and an error", len(got), err)
+	}
+	must(t, r.Close())
+}
+
+func TestGet_EndsWithItsLastByteAlthoughTheConnectionBreaksThere(t *testing.T) {
+	t.Parallel()
+	content := randomBytes(20_000)
+	store, _ := cutStore(t, &cutter{after: int64(len(content))}, content)
+	r, err := store.Get(t.Context(), "files/a")
+	must(t, err)
+	got, err := io.ReadAll(r)
+	must(t, err)
+	must(t, r.Close())
+	if !bytes.Equal(got, content) {
+		t.Errorf("read %d bytes, want %d", len(got), len(content))
+	}
 }

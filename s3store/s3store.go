@@ -76,7 +76,7 @@ func (w watch) ReadAt(b []byte, off int64) (int, error) {
 // with another request.
 func (s *store) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	r := &reader{ctx: ctx, store: s, name: name}
-	if err := r.open(); err != nil {
+	if err := r.begin(); err != nil {
 		return nil, err
 	}
 	return r, nil

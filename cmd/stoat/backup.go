@@ -46,12 +46,15 @@ func runBackup(ctx context.Context, c *call, args []string) error {
 	info, err := write()
 	if errors.Is(err, stoat.ErrReadOnly) {
 		// The last writer died. Opening the database to write makes its log durable.
+		if err := c.checkUser(dir); err != nil {
+			return fmt.Errorf("the last writer did not close the database, so it must be opened once: %w", err)
+		}
 		var db *stoat.DB
 		if db, err = c.openToWrite(dir); err == nil {
 			err = db.Close()
 		}
 		if err != nil {
-			return fmt.Errorf("the last writer of the database did not close it, so open it once as its user: %w", err)
+			return err
 		}
 		info, err = write()
 	}

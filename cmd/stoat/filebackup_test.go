@@ -331,7 +331,7 @@ func TestBackups_DeletesOneBackupAlsoIfItsListIsDamaged(t *testing.T) {
 	}
 	succeed(t, "verify-files", store, first)
 	out, errOut, code := stoatCommand(t.Context(), "", "backups", "-delete", first, "-keep", "1", store)
-	if code != exitError || out != "deleted backup "+first+"\n" || !strings.Contains(errOut, "make a backup, or remove the store") {
+	if code != exitError || out != "deleted backup "+first+"\n" || !strings.Contains(errOut, "bring the lists back") {
 		t.Errorf("the deletion of the last backup: exit code %d, printed %q, errors %q", code, out, errOut)
 	}
 }

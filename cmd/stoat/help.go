@@ -53,9 +53,9 @@ An encrypted database needs the flag -key-file. Each line of the file is the ID
 of a master key, a space, and the key as 64 hexadecimal digits. New databases
 and the command rekey take the first key.
 
-On Unix, a command that changes a database refuses to run if DIR has files of a
-database, and none of them belongs to the user who runs it. These are LOCK, KEYS,
-manifests, logs, tables and value files. The error names the owner of the newest
+On Unix, a command that changes a database checks the owners of its files. If none
+of them belongs to the user of the command, it refuses to run. These files are LOCK,
+KEYS, manifests, logs, tables and value files. The error names the owner of the newest
 manifest, or of LOCK if there is no manifest.
 
 get, scan, changes, estimate, info, stats, checkpoint, backup-files, and keyspaces without

@@ -142,8 +142,8 @@ It works while another process writes the database. After a kill of 'stoat backu
 it waits for up to two minutes.
 
 While it runs, DIR.backup-files shares the files of DIR by hard links. If DIR is a symbolic
-link, that lies beside the directory to which DIR leads. With -temp it is another directory,
-which only backups of DIR may use. If DIR is a mount point or its parent is read-only, use
+link, DIR.backup-files lies beside the directory to which DIR leads. -temp names another
+directory in its place, which only backups of DIR may use. If DIR is a mount point or its parent is read-only, use
 -temp. On another file system the files are copied, and need space there.`, runBackupFiles},
 		{"restore-files", "STORE DIR", "make a database of a file backup", `It restores the newest backup of STORE, and compares every file with its checksum.
 DIR must not exist. The command works in DIR.restore. After an interruption, run the
@@ -153,9 +153,10 @@ restored of one backup of an encrypted database have the same identity.`, runRes
 		{"backups", "STORE", "list file backups, and delete old ones", `It prints a line for each backup, the oldest first. With -keep N it first deletes all
 but the newest N backups, of whatever database, and all files that no backup has. If it
 cannot read the list of a backup to keep, it deletes nothing. Then delete that backup with
--delete. If STORE has no list at all, it deletes no files: make a backup, or remove STORE.
-After a kill of backup-files, -keep deletes no files for two minutes, and then waits for
-two.`, runBackups},
+-delete. If STORE has no list at all, it deletes no files: bring the lists back, or remove
+STORE if no backup in it is of use. After a new backup, -keep deletes the files of backups
+whose lists are missing. After a kill of backup-files, -keep deletes no files for two minutes, and then
+waits for two.`, runBackups},
 		{"compact", "DIR", "reclaim the space of all deleted data", `It rewrites the tables without deleted, overwritten and expired data. Without
 -from and -to it also rewrites value files. Background jobs do this by themselves where
 it is worth its cost. So the command is useful mainly for a database that will only be

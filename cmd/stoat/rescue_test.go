@@ -22,14 +22,14 @@ func filesIn(t *testing.T, dir, pattern string) []string {
 	return files
 }
 
-// spoil changes a byte in a third of a file.
+// spoil changes a byte of the first record or block of a file.
 func spoil(t *testing.T, name string) {
 	t.Helper()
 	content, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	content[min(len(content)/3, 100)] ^= 1 // of the first block or record: the bytes behind may be padding
+	content[min(len(content)/3, 100)] ^= 1 // the bytes behind a block may be padding
 	if err := os.WriteFile(name, content, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -239,6 +239,7 @@ func (c *Committer) SubmitAsync(ctx context.Context, r *Request, end func(), don
 	decided := false
 	defer func() {
 		if !decided {
+			c.settle(r)
 			end()
 		}
 	}()

@@ -92,8 +92,8 @@ func (p *picker) cut(i int, below []*manifest.Table, r *Range) (Plan, bool) {
 	return plan, true
 }
 
-// cuts reports whether a slice would take along so much of the base beside keys that tables
-// of level 0 which reach out of keys are cut.
+// cuts reports whether wide tables of level 0, which reach out of keys, are cut. Otherwise a
+// slice would take along much of the base beside keys.
 func (s *Shape) cuts(wide, below []*manifest.Table, keys keyRange) bool {
 	beside := bytesOf(below) - bytesOf(within(below, keys))
 	return s.CutFrom < 0 || beside > max(int64(s.CutFrom)*s.TableSize, bytesOf(wide))

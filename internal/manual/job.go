@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/collect"
@@ -86,7 +87,7 @@ func (e *Engine) Collect(ctx context.Context) error {
 // is no room to merge all of them, it collects what the others have left, and
 // tries again.
 func (e *Engine) Free(ctx context.Context, lower, upper []byte) error {
-	o, before := Options{Lower: lower, Upper: upper}, e.Store.Version()
+	o, before := Options{Lower: lower, Upper: upper}, []*manifest.Version{e.Store.Version()}
 	err := e.freeOnce(ctx, o, before)
 	if errors.Is(err, vfs.ErrNoSpace) {
 		err = e.freeOnce(ctx, o, before)
@@ -94,8 +95,11 @@ func (e *Engine) Free(ctx context.Context, lower, upper []byte) error {
 	return err
 }
 
-func (e *Engine) freeOnce(ctx context.Context, o Options, before *manifest.Version) error {
-	err := e.run(ctx, "drop", o, (*job).sinkAll)
+func (e *Engine) freeOnce(ctx context.Context, o Options, before []*manifest.Version) error {
+	err := e.run(ctx, "drop", o, func(j *job) error {
+		before = append(before, e.Store.Version()) // memtables without the tombstone were flushed
+		return j.sinkAll()
+	})
 	full := err != nil
 	if full && !errors.Is(err, vfs.ErrNoSpace) {
 		return err
@@ -338,13 +342,14 @@ func (j *job) collects(f manifest.LiveValues, flushed base.SeqNum) bool {
 }
 
 // collectDue frees the garbage of the value files that a drop has changed, as far as an
-// idle database does. before is the version before the drop. While space is scarce, or if
+// idle database does. before has versions from before its merges. While space is scarce, or if
 // the drop has found the disk full, it frees the garbage of all files. Files that are made
 // from now on are left to the collector, so that it ends while commits overwrite.
-func (j *job) collectDue(before *manifest.Version, full bool) error {
+func (j *job) collectDue(before []*manifest.Version, full bool) error {
 	j.next = j.Store.NextFile()
 	among := func(f manifest.LiveValues) bool {
-		return full || j.Space.Scarce() || f.Live == 0 || emptied(f, before)
+		return full || j.Space.Scarce() || f.Live == 0 ||
+			slices.ContainsFunc(before, func(v *manifest.Version) bool { return emptied(f, v) })
 	}
 	return j.collectEach(func() (bool, error) {
 		if all := j.Collector.Pick(values.Idle); all.Empty() {
@@ -370,8 +375,7 @@ const emptiedPart = 4
 
 // emptied reports whether much of the garbage of f was live in a version before. If no
 // table referred to f then, a flush has brought the values of a large commit to tables since.
-// A file made since is not emptied: commits beside the drop may have made its garbage. A
-// flush with the tombstone of the drop writes no values that the tombstone hides.
+// A file made since is not emptied: commits beside the drop may have made its garbage.
 func emptied(f manifest.LiveValues, before *manifest.Version) bool {
 	old, known := before.Value(f.Num)
 	was := old.Live
