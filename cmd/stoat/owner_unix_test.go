@@ -120,7 +120,7 @@ func TestOwner_ABackupAfterACrashOfAnotherUsersWriterSaysWhatToDo(t *testing.T) 
 	dir, file := crashed(t), filepath.Join(t.TempDir(), "file")
 	user := os.Geteuid()
 	err := asUser(t.Context(), user+1, "backup", dir, file)
-	want := fmt.Sprintf("did not close it, so open it once as its user: no file of the database in %s belongs to uid %d", dir, user+1)
+	want := fmt.Sprintf("did not close the database, so it must be opened once: no file of the database in %s belongs to uid %d", dir, user+1)
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("before that user opens it: %v, want %s", err, want)
 	}

@@ -100,7 +100,7 @@ func (m *merge) fold(on *whole, below *base.Entry) error {
 				on, out, to = made, append(out, *made), from
 				continue
 			}
-			needed, on = true, &whole{}
+			needed, on = len(out) == 0, &whole{} // otherwise it lies on what was folded
 		}
 		if !mutant.On(mutant.LoseUnregistered) {
 			out = m.join(out, links[from:to])

@@ -96,7 +96,8 @@ func TestFold_ChangesNoAnswer(t *testing.T) {
 		all := partialEntries(rng, n)
 		last := base.SeqNum(10 + n)
 		rules := Rules{Versions: 1 + rng.IntN(2), NowMs: rng.Uint64N(2) * uint64(last), Bottom: rng.IntN(2) == 0}
-		for s := base.SeqNum(10 + rng.IntN(20)); s < last && len(rules.Snapshots) < 2; s += base.SeqNum(1 + rng.IntN(30)) {
+		most, apart := 2+rng.IntN(6), []int{3, 30}[rng.IntN(2)]
+		for s := base.SeqNum(10 + rng.IntN(20)); s < last && len(rules.Snapshots) < most; s += base.SeqNum(1 + rng.IntN(apart)) {
 			rules.Snapshots = append(rules.Snapshots, s)
 		}
 		rules.Snapshots = append(rules.Snapshots, last)
@@ -130,6 +131,36 @@ func TestFold_ChangesNoAnswer(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The operand stays partial, because its function is not registered. The renewals below it
+// become whole, and the value that they end goes with them.
+func TestFold_AValueDoesNotComeBackUnderAFoldedRenewal(t *testing.T) {
+	t.Parallel()
+	entry := func(seq base.SeqNum, kind base.Kind, value []byte) base.Entry {
+		return base.Entry{Key: []byte("k"), Seq: seq, Value: value, Meta: base.Meta{Kind: kind}}
+	}
+	all := []base.Entry{
+		entry(13, base.KindMerge, partial.AppendOperand(nil, 60, []byte("+"))),
+		entry(12, base.KindRenew, partial.AppendRenewal(nil, 55, 999)),
+		entry(11, base.KindRenew, partial.AppendRenewal(nil, 20, 30)),
+		entry(5, base.KindSet, []byte("value")),
+	}
+	out := files{fs: memfs.New()}
+	result, err := Run(Job{Sources: []iter.Source{&entrySource{entries: all}}, Level: 3, TableSize: 1 << 20, NewFile: out.create,
+		Rules: Rules{Versions: 1, Snapshots: []base.SeqNum{11, 12, 13}, NowMs: 50, Bottom: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := out.read(t, result.Tables)
+	for _, at := range []base.SeqNum{11, 12, 13} {
+		if before, after := shown(t, all, nil, "k", at, 70), shown(t, got, nil, "k", at, 70); before != after {
+			t.Errorf("snapshot %d shows %s, before the merge %s", at, after, before)
+		}
+	}
+	if slices.ContainsFunc(got, func(e base.Entry) bool { return e.Seq == 5 }) {
+		t.Error("the value stays, although no entry needs it")
 	}
 }
 
