@@ -21,6 +21,32 @@ func (g *growing) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
+// What the reader has read ahead may be older than what the file has.
+func TestFollow_EndsOnlyWhereTheFileEndsNow(t *testing.T) {
+	t.Parallel()
+	const salt = 77
+	b := NewBuilder(salt, 300, nil)
+	var ends []int
+	for i := range 3 {
+		b.Record(bytes.Repeat([]byte{byte(i + 1)}, 100), 0)
+		ends = append(ends, int(b.Offset()))
+	}
+	frames, at := b.Sealed()
+	file := &growing{all: append(make([]byte, at), frames...), written: ends[1]}
+	r := NewReader(file, int64(len(file.all)), salt, nil)
+	r.Follow()
+	for i := range 3 {
+		rec, err := r.NextRecord()
+		if err != nil || len(rec.Payload) != 100 || rec.Payload[0] != byte(i+1) {
+			t.Fatalf("record %d: %d bytes, %v", i, len(rec.Payload), err)
+		}
+		file.written = len(file.all) // once the first record was read
+	}
+	if _, err := r.NextRecord(); err != io.EOF {
+		t.Errorf("behind the last record: %v", err)
+	}
+}
+
 func TestFollow_ReturnsEachRecordOnceItIsWritten(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 1))

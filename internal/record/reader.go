@@ -31,6 +31,7 @@ type Reader struct {
 
 	window    []byte // bytes of the file from windowOff on
 	windowOff int64
+	fills     int // how often window was read
 
 	plain   []byte // the decrypted frame
 	partial []byte // the record assembled so far
@@ -112,7 +113,13 @@ func (r *Reader) Next() (Frame, error) {
 	if r.err != nil {
 		return Frame{}, r.err
 	}
+	fills := r.fills
 	f, bad, err := r.frameAt(r.offset)
+	if bad != nil && r.live && r.fills == fills {
+		// The file may have more than when it was read.
+		r.window = r.window[:0]
+		f, bad, err = r.frameAt(r.offset)
+	}
 	switch {
 	case err != nil:
 	case bad != nil && r.live:
@@ -300,6 +307,7 @@ func (r *Reader) read(offset int64, n int) ([]byte, error) {
 		r.window = make([]byte, size)
 	}
 	r.window, r.windowOff = r.window[:size], offset
+	r.fills++
 	got, err := r.src.ReadAt(r.window, offset)
 	if got < size {
 		r.window = r.window[:0]

@@ -32,6 +32,7 @@ type tombstone struct {
 	at     base.SeqNum // the version of its commit, 0 while Drop commits it
 	failed *Handle     // the handle of a Drop whose commit failed; the dropper repeats it
 	held   bool        // the dropper has found keys, which an older snapshot may see
+	found  bool        // an earlier process committed it, and a crash may have taken a later one
 }
 
 // Drop drops the keyspace with a name. After an error of the commit, the keyspace is
@@ -191,7 +192,8 @@ func (r *Registry) empty(ctx context.Context, number uint32, oldest base.SeqNum)
 		return false, err
 	}
 	if r.o.Store.OldestSnapshot() < seq { // not oldest: this step may have committed seq
-		r.tombstones.Store(number, tombstone{at: seq, held: true})
+		found := r.found(number)
+		r.tombstones.Store(number, tombstone{at: seq, held: true, found: found})
 		return false, nil
 	}
 	lo, hi := s.Bounds()
@@ -201,9 +203,19 @@ func (r *Registry) empty(ctx context.Context, number uint32, oldest base.SeqNum)
 	if held, err = r.holds(&s); !held || err != nil {
 		return !held, err
 	}
-	// A crash took the deletion, and deletedAt found an older one of the same range.
-	_, err = r.deleteAll(ctx, &s, nil)
+	if r.found(number) {
+		// A crash took the deletion, and deletedAt found an older one of the same range.
+		_, err = r.deleteAll(ctx, &s, nil)
+	}
+	// Otherwise a merge that began before has kept deleted keys. The next step frees them.
 	return false, err
+}
+
+// found reports whether deletedAt has found the deletion of a keyspace.
+func (r *Registry) found(number uint32) bool {
+	known, _ := r.tombstones.Load(number)
+	t, _ := known.(tombstone)
+	return t.found
 }
 
 // deletedAt returns the version that deleted a dropped keyspace. It commits the
@@ -219,7 +231,7 @@ func (r *Registry) deletedAt(ctx context.Context, s *keyspace.Space) (base.SeqNu
 	case uncovered:
 		return r.deleteAll(ctx, s, nil)
 	case seq != 0: // with 0, background jobs have removed the last keys meanwhile
-		r.tombstones.Store(s.Number(), tombstone{at: seq})
+		r.tombstones.Store(s.Number(), tombstone{at: seq, found: true})
 	}
 	return seq, nil
 }
