@@ -15,33 +15,50 @@ import (
 )
 
 // checkUser returns an error if dir has files of a database, and none of them belongs to the
-// user of this call. The user of the database could not open the files that this call makes. No
-// single file tells that user: the directory may be a mount point, and a copy may have made LOCK.
+// user of this call. The user of the database could not open the files that this call makes.
 func (c *call) checkUser(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil // opening the database tells what is wrong
 	}
-	// Of these names, those of manifests are the last ones, and LOCK comes before them.
-	owner, found := uint32(0), false
+	files := make([]ownedFile, 0, len(entries))
 	for _, e := range entries {
-		if !isOfDatabase(e.Name()) {
-			continue
-		}
 		info, err := os.Stat(filepath.Join(dir, e.Name()))
 		if err != nil {
 			continue // the process that writes the database has removed it
 		}
-		s, known := info.Sys().(*syscall.Stat_t)
-		if !known || s.Uid == uint32(c.user) {
-			return nil
+		if s, known := info.Sys().(*syscall.Stat_t); known {
+			files = append(files, ownedFile{e.Name(), s.Uid})
 		}
-		owner, found = s.Uid, true
 	}
-	if !found {
+	owner, foreign := foreignOwner(files, uint32(c.user))
+	if !foreign {
 		return nil
 	}
 	return fmt.Errorf("no file of the database in %s belongs to uid %d: run the command as the user of the database, uid %d", dir, c.user, owner)
+}
+
+// An ownedFile is a file of a directory and the user that owns it.
+type ownedFile struct {
+	name string
+	uid  uint32
+}
+
+// foreignOwner reports whether there are files of a database, and none of them belongs to user.
+// The owner is that of the newest manifest, or of LOCK. No single file tells the user of the
+// database: the directory may be a mount point, and a copy may have made LOCK. files ascend by
+// name, so that manifests come last, and LOCK before them.
+func foreignOwner(files []ownedFile, user uint32) (owner uint32, foreign bool) {
+	for _, f := range files {
+		if !isOfDatabase(f.name) {
+			continue
+		}
+		if f.uid == user {
+			return 0, false
+		}
+		owner, foreign = f.uid, true
+	}
+	return owner, foreign
 }
 
 // isOfDatabase reports whether a database gives a file this name.

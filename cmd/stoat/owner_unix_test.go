@@ -49,26 +49,21 @@ func TestOwner_OnlyTheUserOfADatabaseMayWriteIt(t *testing.T) {
 // A copy may have made LOCK as another user.
 func TestOwner_OneFileOfTheUserIsEnough(t *testing.T) {
 	t.Parallel()
-	dir, user := create(t), os.Geteuid()
-	if err := os.Chown(filepath.Join(dir, "LOCK"), 4711, -1); err != nil {
-		t.Skip(err) // only root may do so
-	}
-	for _, user := range []int{user, 4711} {
-		if err := (&call{user: user}).checkUser(dir); err != nil {
-			t.Error(err)
+	const lock, manifest, third = 1, 2, 3
+	files := []ownedFile{{"000002.log", manifest}, {"LOCK", lock}, {"MANIFEST-000001", manifest}}
+	for _, user := range []uint32{lock, manifest} {
+		if _, foreign := foreignOwner(files, user); foreign {
+			t.Errorf("user %d owns a file and is refused", user)
 		}
 	}
-	other := (&call{user: 4712}).checkUser(dir)
-	if other == nil || !strings.HasSuffix(other.Error(), fmt.Sprintf(", uid %d", user)) {
-		t.Errorf("a third user: %v, want the owner of the manifest", other)
+	if owner, foreign := foreignOwner(files, third); !foreign || owner != manifest {
+		t.Errorf("a third user: refused %t, owner %d, want that of the manifest", foreign, owner)
 	}
-	for _, name := range filesIn(t, dir, "MANIFEST-*") {
-		if err := os.Remove(name); err != nil {
-			t.Fatal(err)
-		}
+	if owner, foreign := foreignOwner(files[:2], third); !foreign || owner != lock {
+		t.Errorf("without a manifest: refused %t, owner %d, want that of LOCK", foreign, owner)
 	}
-	if err := (&call{user: 4712}).checkUser(dir); err == nil || !strings.HasSuffix(err.Error(), ", uid 4711") {
-		t.Errorf("without a manifest: %v, want the owner of LOCK", err)
+	if _, foreign := foreignOwner([]ownedFile{{"notes.txt", manifest}}, third); foreign {
+		t.Error("a directory without a database is refused")
 	}
 }
 
