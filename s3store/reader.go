@@ -21,8 +21,8 @@ type reader struct {
 
 	body io.ReadCloser // nil after an answer that broke off
 	at   int64
-	// object is what the first answer said of the object. All answers must have its ETag, so
-	// that they are of the same content.
+	// object is what the first answer said of the object. All answers must have its ETag. So
+	// they are of the same content.
 	object minio.ObjectInfo
 	// broken counts the answers in a row that broke off before their first byte.
 	broken int
@@ -49,12 +49,10 @@ func (r *reader) begin() error {
 // goOn asks for the rest of the object.
 func (r *reader) goOn() error {
 	var o minio.GetObjectOptions
-	err := o.SetMatchETag(r.object.ETag)
-	if r.at > 0 && err == nil {
-		err = o.SetRange(r.at, 0)
-	}
-	if err != nil {
-		return r.explain(err)
+	if r.at > 0 {
+		if err := o.SetRange(r.at, 0); err != nil {
+			return r.explain(err)
+		}
 	}
 	body, rest, header, err := r.get(o)
 	if err != nil {
