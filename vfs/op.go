@@ -34,6 +34,7 @@ const (
 	OpMap                         // File.Map
 	OpWillNeed                    // Mapping.WillNeed
 	OpPopulate                    // Mapping.Populate
+	OpKeepUsed                    // Mapping.KeepUsed
 	OpDontNeed                    // Mapping.DontNeed
 	OpUnmap                       // Mapping.Close
 	OpClose                       // File.Close
@@ -45,7 +46,7 @@ var opNames = [opCount]string{
 	"list", "mkdir", "sync directory", "stat", "lock", "lock shared",
 	"lock directory", "free", "read", "write",
 	"size", "truncate", "preallocate", "sync range", "wait for range", "sync data", "sync",
-	"map", "will need", "populate", "do not need", "unmap", "close",
+	"map", "will need", "populate", "keep used", "do not need", "unmap", "close",
 }
 
 // String returns the name of the operation in error messages.

@@ -297,6 +297,7 @@ func (m *osMapping) check(op OpKind, off, n int64) error {
 }
 
 func (m *osMapping) WillNeed(off, n int64) error { return m.check(OpWillNeed, off, n) }
+func (m *osMapping) KeepUsed() error             { return m.check(OpKeepUsed, 0, 0) }
 func (m *osMapping) DontNeed(off, n int64) error { return m.check(OpDontNeed, off, n) }
 
 func (m *osMapping) Populate(off, n int64) (int64, error) { return n, m.check(OpPopulate, off, n) }

@@ -31,6 +31,8 @@ type osMapping struct {
 	// holdsFile reports whether the mapping keeps the descriptor open because
 	// Populate reads through it.
 	holdsFile bool
+	// keepsUsed reports whether KeepUsed has been called since the last DontNeed.
+	keepsUsed atomic.Bool
 	windows   mapWindows
 }
 
@@ -176,13 +178,27 @@ func (m *osMapping) touch(off, n int64) error {
 	return nil
 }
 
+// KeepUsed takes back the advice of open. As long as it applies, Linux does not look whether
+// pages are used.
+func (m *osMapping) KeepUsed() error {
+	b, err := m.pages(OpKeepUsed, 0, int64(len(m.data)))
+	if err != nil || len(b) == 0 || m.keepsUsed.Swap(true) {
+		return err
+	}
+	return WrapError(OpKeepUsed, m.file.name, madvise(b, unix.MADV_NORMAL))
+}
+
 func (m *osMapping) DontNeed(off, n int64) error {
 	b, err := m.pages(OpDontNeed, off, n)
 	if err != nil || len(b) == 0 {
 		return err
 	}
 	m.windows.forget(off, n)
-	return WrapError(OpDontNeed, m.file.name, madvise(b, unix.MADV_DONTNEED))
+	err = madvise(b, unix.MADV_DONTNEED)
+	if err == nil && m.keepsUsed.Swap(false) {
+		err = madvise(m.data, unix.MADV_RANDOM)
+	}
+	return WrapError(OpDontNeed, m.file.name, err)
 }
 
 func madvise(b []byte, advice int) error {

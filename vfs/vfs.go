@@ -173,6 +173,11 @@ type Mapping interface {
 	// bytes of memory the process gained.
 	Populate(off, n int64) (brought int64, err error)
 
+	// KeepUsed asks the system to evict pages in use later than others, when it needs memory.
+	// Otherwise it may evict them in the order in which they came. Access to an evicted page
+	// may then also read the pages around it. DontNeed ends this.
+	KeepUsed() error
+
 	// DontNeed returns the memory of [off, off+n) to the system. Later access
 	// reads the file again.
 	DontNeed(off, n int64) error

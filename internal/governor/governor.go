@@ -1,5 +1,5 @@
 // Package governor keeps the pages of mapped files to what the memory budget leaves
-// for them. It also keeps the number of mapped files to what the system allows. Package
+// for them, and loads tables that reads miss. It also keeps the number of mapped files to what the system allows. Package
 // residency has the rules.
 package governor
 
@@ -63,10 +63,11 @@ func New(store *state.Store, report event.Sink, memory *seal.Memory) *Governor {
 // GaveBack returns how many bytes of mapped pages were given back, since Open.
 func (g *Governor) GaveBack() int64 { return g.gaveBack.Load() }
 
-// Step is the step of the governor's worker: a round, if the last one is long
-// enough ago. It wants to be called again as long as there may be something to give
+// Step is the step of the governor's worker. It loads the tables that many reads found not
+// in memory. It does a round, if the last one is long enough ago. It wants to be called again as long as there may be something to give
 // back later, although no reader comes.
 func (g *Governor) Step() (again time.Duration, err error) {
+	g.store.LoadMissed(available)
 	if left := roundEvery - time.Since(g.last); left > 0 {
 		return left, nil
 	}
@@ -79,6 +80,16 @@ func (g *Governor) Step() (again time.Duration, err error) {
 		g.report(event.Warning{What: "memory of a file could not be given back", Err: err})
 	}
 	return again, nil
+}
+
+// available returns how much memory the system could give to pages of files. It returns 0
+// if the system does not tell.
+func available() int64 {
+	m, err := vfs.ReadMachineMemory()
+	if err != nil {
+		return 0
+	}
+	return m.Available
 }
 
 // memoryShort reports whether the machine has little memory left. Pages of files

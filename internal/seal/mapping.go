@@ -86,6 +86,9 @@ func (m *Mapping) has(page int64) bool {
 // WillNeed starts to read a part of the sealed file.
 func (m *Mapping) WillNeed(off, n int64) error { return m.sealed.WillNeed(off, n) }
 
+// KeepUsed does nothing: the decrypted pages are memory of the process.
+func (m *Mapping) KeepUsed() error { return nil }
+
 // DontNeed gives memory of the sealed file back.
 func (m *Mapping) DontNeed(off, n int64) error { return m.sealed.DontNeed(off, n) }
 

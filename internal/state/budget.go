@@ -9,6 +9,10 @@ import (
 // case, however much memtables take.
 const pagesShare = 1.0 / 4
 
+// missedShare is the share of the available memory that tables may hold when LoadMissed has
+// loaded some. Where memory is scarcer, they would soon be evicted again.
+const missedShare = 1.0 / 4
+
 // PagesBudget returns how many bytes of mapped pages the memory budget allows,
 // when the readers of files take that many bytes beside them.
 func (s *Store) PagesBudget(readers int64) int64 {

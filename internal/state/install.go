@@ -77,6 +77,19 @@ func (s *Store) load(edit *manifest.Edit) {
 	})
 }
 
+// LoadMissed loads the tables that many reads found not in memory, as far as the budget has
+// room; see tree.Files.LoadMissed. available is how much memory the system could give to
+// them.
+func (s *Store) LoadMissed(available func() int64) {
+	if s.closed.Load() || !s.files.HasMissed() {
+		return
+	}
+	s.holdingPages(func() {
+		limit := min(s.PagesBudget(s.ReaderBytes(nil)), int64(missedShare*float64(available())))
+		s.files.LoadMissed(limit, s.closed.Load)
+	})
+}
+
 // LoadValues loads a value file that will replace old into memory; see
 // tree.Files.LoadValues.
 func (s *Store) LoadValues(fresh, old *manifest.ValueFile) {

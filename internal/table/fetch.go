@@ -27,9 +27,9 @@ func (s *advance) fetch(it *Iter, off, n int64, hint bool) error {
 	if off >= s.from && off+n <= s.to && (hint || !s.hinted || mutant.On(mutant.HintTrusted)) {
 		return nil
 	}
-	want := n
+	want, bring := n, it.r.lookUp
 	if it.inOrder > 0 {
-		want = max(n, min(fetchMax, max(fetchMin, 2*(s.to-s.from))))
+		want, bring = max(n, min(fetchMax, max(fetchMin, 2*(s.to-s.from)))), it.r.populate
 	}
 	from := off
 	to := min(off+want, it.r.dataEnd)
@@ -39,7 +39,7 @@ func (s *advance) fetch(it *Iter, off, n int64, hint bool) error {
 	if hint {
 		// A read of the part reports errors.
 		_ = it.r.m.WillNeed(from, to-from)
-	} else if err := it.r.populate(from, to-from); err != nil {
+	} else if err := bring(from, to-from); err != nil {
 		if want == n {
 			return err
 		}

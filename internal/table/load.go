@@ -5,8 +5,8 @@ package table
 const loadStep = 4 << 20
 
 // Load fetches and verifies the whole table, in a small part of the time that the
-// first reads would need block by block. It is for a table that was just written,
-// whose pages the system still has in memory.
+// first reads would need block by block. It is for a table that was just written, whose
+// pages the system still has in memory, and for one that many reads have missed.
 func (r *Reader) Load() error {
 	if r.sealed != nil {
 		r.sealed.Fill()

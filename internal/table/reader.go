@@ -27,6 +27,10 @@ type ReaderOptions struct {
 	MappedOnly bool
 	// SeqShift is added to each sequence number that the file stores.
 	SeqShift base.SeqNum
+	// Missed is called when the table begins to count as missed: single reads have found
+	// many pieces of it that were not in memory. Missed must return at once. If it is nil,
+	// or the table is sealed, reads do not count.
+	Missed func()
 	// Used is called at the first use of the table in each round of the gauge. It
 	// must return at once. It may be nil.
 	Used func()
@@ -70,6 +74,8 @@ type Reader struct {
 	sealed    *seal.Mapping // m, if the file is sealed
 	name      string
 	drops     atomic.Uint64 // how many times DropPages has run
+	misses    atomic.Int64  // pieces that single reads fetched; see lookUp
+	missed    atomic.Bool   // for TakeMissed
 }
 
 // Open opens the table in file, which has the given size. The reader takes over the
@@ -104,7 +110,9 @@ func (r *Reader) open(size int64) error {
 	if r.m, err = r.file.Map(size); err != nil {
 		return err
 	}
-	r.sealed, _ = r.m.(*seal.Mapping)
+	if r.sealed, _ = r.m.(*seal.Mapping); r.sealed != nil {
+		r.opts.Missed = nil // decrypted pages are scarce memory
+	}
 	if r.data = r.m.Bytes(); int64(len(r.data)) != size {
 		return base.Corrupt(0, "length of the mapping", len(r.data), size)
 	}

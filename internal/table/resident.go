@@ -40,6 +40,7 @@ func (r *Reader) forget() {
 	r.valsOK.clear()
 	r.pagesOK.clear()
 	r.gauge.Clear()
+	r.misses.Store(0)
 }
 
 // populate brings [off, off+n) of the file into memory.
@@ -48,6 +49,10 @@ func (r *Reader) populate(off, n int64) error {
 	r.gauge.Add(brought, r.sumsOff())
 	return err
 }
+
+// KeepUsed asks the system to evict pages of the table in use later than others, until
+// DropPages.
+func (r *Reader) KeepUsed() error { return r.m.KeepUsed() }
 
 // Trim gives the memory of the sealed bytes of a sealed table back.
 func (r *Reader) Trim() error {

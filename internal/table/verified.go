@@ -60,7 +60,7 @@ func (r *Reader) verifyKeys(b int, fetch bool) error {
 		return r.inFile(err)
 	}
 	if fetch {
-		if err := r.populate(e.keyOff, int64(e.keyLen)); err != nil {
+		if err := r.lookUp(e.keyOff, int64(e.keyLen)); err != nil {
 			return err
 		}
 	}
@@ -118,7 +118,7 @@ var zeros = sync.OnceValue(func() []byte { return make([]byte, codec.SizeMax) })
 
 func (r *Reader) verifyValues(b int, v *view, fetch bool) error {
 	if fetch {
-		if err := r.populate(v.valOff, int64(v.valLen)); err != nil {
+		if err := r.lookUp(v.valOff, int64(v.valLen)); err != nil {
 			return err
 		}
 	}
@@ -143,7 +143,7 @@ func (r *Reader) verifyPage(p int, fetch bool) error {
 	b := r.index[from:min(from+pageSize, len(r.index))]
 	at := r.hashOff() + int64(from)
 	if fetch {
-		if err := r.populate(at, int64(len(b))); err != nil {
+		if err := r.lookUp(at, int64(len(b))); err != nil {
 			return err
 		}
 	}

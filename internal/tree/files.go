@@ -35,7 +35,8 @@ type Options struct {
 	// may be nil.
 	Closed func() error
 	// Used is called when a file is used that was not used in the last round;
-	// see Files.Residents. It must return at once. It may be nil.
+	// see Files.Residents. It is also called when LoadMissed has something to do. It
+	// must return at once. It may be nil.
 	Used func()
 	// Scanned is called when a table begins to count as scanned; see Files.Scanned. It must
 	// return at once. It may be nil.
@@ -46,6 +47,8 @@ type Options struct {
 // for concurrent use.
 type Files struct {
 	opts Options // immutable
+
+	missed atomic.Bool // a table counts as missed; see LoadMissed
 
 	mu sync.Mutex
 
@@ -155,7 +158,7 @@ func (f *Files) reader(t *Table) (*table.Reader, error) {
 	}
 	return t.open(base.TableName(t.Num), func() (*table.Reader, error) {
 		return f.open(t.Table, table.ReaderOptions{
-			MappedOnly: f.opts.MappedOnly, Used: f.opts.Used, Cache: f.opts.Cache, CacheID: cacheID(t.Table)})
+			MappedOnly: f.opts.MappedOnly, Used: f.opts.Used, Missed: f.miss, Cache: f.opts.Cache, CacheID: cacheID(t.Table)})
 	})
 }
 

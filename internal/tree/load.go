@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/residency"
+	"github.com/stoatdb/stoat/internal/table"
 )
 
 // Load opens tables that were just written, and fetches and verifies all of them. It
@@ -34,6 +36,52 @@ func (f *Files) Load(tables []*manifest.Table, drops []manifest.Place, limit int
 			continue
 		}
 		_ = r.Load() // a read verifies the rest and reports the error
+	}
+}
+
+// miss records that LoadMissed has something to do.
+func (f *Files) miss() {
+	f.missed.Store(true)
+	if f.opts.Used != nil {
+		f.opts.Used()
+	}
+}
+
+// HasMissed reports whether LoadMissed has something to do.
+func (f *Files) HasMissed() bool { return f.missed.Load() }
+
+// LoadMissed loads the tables of which single reads have found many pieces that were not in
+// memory, and asks the system to keep them there. Reads of a cold table otherwise wait for
+// the device twice, for the index and for the keys, until they have been everywhere. It stops
+// when the tables would hold more than limit bytes in memory, or when stop returns true. It
+// leaves errors to the reads.
+func (f *Files) LoadMissed(limit int64, stop func() bool) {
+	f.missed.Store(false)
+	type missedTable struct {
+		num    base.FileNum
+		reader *table.Reader
+	}
+	var missed []missedTable
+	held := int64(0)
+	f.mu.Lock()
+	for num, h := range f.tables {
+		if r := h.reader.Load(); r != nil {
+			held += r.Gauge().Bytes()
+			if r.TakeMissed() {
+				missed = append(missed, missedTable{num, r})
+			}
+		}
+	}
+	f.mu.Unlock()
+	slices.SortFunc(missed, func(a, b missedTable) int { return cmp.Compare(a.num, b.num) })
+	for _, m := range missed {
+		r := m.reader
+		if held += max(0, r.Properties().Size-r.Gauge().Bytes()); held > limit || stop() {
+			return
+		}
+		if r.Load() == nil { // a read verifies the rest and reports the error
+			_ = r.KeepUsed() // only a hint
+		}
 	}
 }
 

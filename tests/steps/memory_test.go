@@ -18,6 +18,7 @@ import (
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -576,4 +577,79 @@ func TestMemtable_ValuesWrittenApartCountForTheOneThatRefersToThem(t *testing.T)
 	set(700, 1<<10)
 	want("a transaction that is a memtable", 4, 0)
 	testkit.Must(t, db.Close())
+}
+
+// coldDB is a database of tables that no read has fetched yet, with goroutines that the
+// test replaces. Fetches fail once stop has been called.
+func coldDB(t *testing.T, budget int64, values int) (db *inside.DB, stop func()) {
+	t.Helper()
+	disk := memfs.NewVolatile()
+	testkit.Must(t, memoryDB(t, disk, "db", values).Close())
+	faults := faultfs.New(disk)
+	db, err := inside.Open("db", &stoat.Options{FS: faults, MemoryBudget: budget, Durability: stoat.Buffered}, work.Executor{Manual: true})
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, db.Close()) })
+	return db, func() { faults.Add(faultfs.Rule{Op: vfs.OpPopulate, Forever: true}) }
+}
+
+// getInline gets every n-th value that is beside its key, and returns the first error.
+func getInline(db *inside.DB, values, n int) error {
+	return db.View(func(tx stoat.Txn) error {
+		for i := 0; i < values; i += 2 * n {
+			if v, err := tx.Get(memoryKey(i)); err != nil || string(v) != string(memoryValue(i)) {
+				return fmt.Errorf("key %d: %d bytes, %w", i, len(v), err)
+			}
+		}
+		return nil
+	})
+}
+
+func TestGovernor_LoadsTheTablesThatSingleReadsMiss(t *testing.T) {
+	t.Parallel()
+	const values = 6000
+	db, stop := coldDB(t, 64<<20, values)
+	testkit.Must(t, getInline(db, values, 50))
+	before := pagesOf(db)
+	_, err := db.Engine.Governor.Step()
+	testkit.Must(t, err)
+	if after := db.Stats().Memory.TablePages; after <= before {
+		t.Fatalf("%d bytes of tables in memory, %d before the governor's step", after, before)
+	}
+	stop()
+	if err := getInline(db, values, 1); err != nil {
+		t.Fatalf("a read had to fetch a piece of a table: %v", err)
+	}
+}
+
+func TestGovernor_LoadsNoTablesAfterAFewReads(t *testing.T) {
+	t.Parallel()
+	const values = 6000
+	db, stop := coldDB(t, 64<<20, values)
+	testkit.Must(t, getInline(db, values, values/4))
+	_, err := db.Engine.Governor.Step()
+	testkit.Must(t, err)
+	stop()
+	if getInline(db, values, 1) == nil {
+		t.Fatal("tables were loaded after two reads")
+	}
+}
+
+func TestGovernor_LoadsNoTablesBeyondTheBudget(t *testing.T) {
+	t.Parallel()
+	const values = 12_000
+	db, stop := coldDB(t, 1<<20, values)
+	testkit.Must(t, getInline(db, values, 100))
+	_, err := db.Engine.Governor.Step()
+	testkit.Must(t, err)
+	m := db.Stats().Memory
+	if tables := db.Stats().TableBytes; tables <= m.Budget {
+		t.Fatalf("%d bytes of tables do not pass the budget of %d", tables, m.Budget)
+	}
+	if m.TablePages > m.Budget {
+		t.Fatalf("%d bytes of tables in memory, with a budget of %d", m.TablePages, m.Budget)
+	}
+	stop()
+	if getInline(db, values, 1) == nil {
+		t.Fatal("all tables are in memory")
+	}
 }

@@ -76,7 +76,7 @@ func fillFile(f vfs.File, contents string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(m.WillNeed(0, size), populateOf(m)(0, size), m.DontNeed(0, size), m.Close())
+	return errors.Join(m.WillNeed(0, size), populateOf(m)(0, size), m.KeepUsed(), m.DontNeed(0, size), m.Close())
 }
 
 // TestRule_EachCallFailsOnce makes every call fail once, in several ways. It checks the
@@ -132,7 +132,7 @@ func wantKinds(t *testing.T, got map[vfs.OpKind]bool) {
 	t.Helper()
 	for _, kind := range []vfs.OpKind{
 		vfs.OpLock, vfs.OpFree, vfs.OpStat, vfs.OpCreate, vfs.OpPreallocate, vfs.OpWrite, vfs.OpSyncRange, vfs.OpWaitRange, vfs.OpSyncData, vfs.OpRead,
-		vfs.OpSize, vfs.OpMap, vfs.OpWillNeed, vfs.OpPopulate, vfs.OpDontNeed, vfs.OpUnmap, vfs.OpClose, vfs.OpRename, vfs.OpSyncDir,
+		vfs.OpSize, vfs.OpMap, vfs.OpWillNeed, vfs.OpPopulate, vfs.OpKeepUsed, vfs.OpDontNeed, vfs.OpUnmap, vfs.OpClose, vfs.OpRename, vfs.OpSyncDir,
 	} {
 		if !got[kind] {
 			t.Errorf("no %q failed", kind)

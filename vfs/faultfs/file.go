@@ -155,6 +155,10 @@ func (m *mapping) Populate(off, n int64) (brought int64, err error) {
 	return brought, err
 }
 
+func (m *mapping) KeepUsed() error {
+	return m.run(vfs.OpKeepUsed, 0, 0, func(int64, int64) error { return m.Mapping.KeepUsed() })
+}
+
 func (m *mapping) DontNeed(off, n int64) error {
 	return m.run(vfs.OpDontNeed, off, n, m.Mapping.DontNeed)
 }

@@ -239,6 +239,7 @@ func (m *mapping) check(op vfs.OpKind, off, n int64) error {
 }
 
 func (m *mapping) WillNeed(off, n int64) error { return m.check(vfs.OpWillNeed, off, n) }
+func (m *mapping) KeepUsed() error             { return m.check(vfs.OpKeepUsed, 0, 0) }
 func (m *mapping) DontNeed(off, n int64) error { return m.check(vfs.OpDontNeed, off, n) }
 
 func (m *mapping) Populate(off, n int64) (int64, error) { return n, m.check(vfs.OpPopulate, off, n) }

@@ -249,6 +249,7 @@ func testClosedHandle(t *testing.T, fs vfs.FS, dir string) {
 	Close(t, m)
 	WantIs(t, m.WillNeed(0, 1), vfs.ErrClosed)
 	WantIs(t, PopulateOf(m)(0, 1), vfs.ErrClosed)
+	WantIs(t, m.KeepUsed(), vfs.ErrClosed)
 	WantIs(t, m.DontNeed(0, 1), vfs.ErrClosed)
 	WantIs(t, m.Close(), vfs.ErrClosed)
 }

@@ -258,6 +258,7 @@ func testMap(t *testing.T, fs vfs.FS, dir string) {
 	if len(b) != 99_999 || string(b[50_000:50_006]) != "middle" || b[0] != 0 {
 		t.Fatalf("got %d bytes with %q in the middle", len(b), b[50_000:50_006])
 	}
+	Must(t, m.KeepUsed())
 	Must(t, m.DontNeed(0, 99_999))
 	if string(b[50_000:50_006]) != "middle" {
 		t.Fatal("bytes that were not needed did not come back")

@@ -1,0 +1,94 @@
+package table
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stoatdb/stoat/internal/base"
+	"github.com/stoatdb/stoat/internal/iter"
+)
+
+// missedTable is a table of many pieces. misses counts how often it began to count as missed.
+func missedTable(t *testing.T) (r *Reader, entries []base.Entry, misses *int) {
+	for i := range 20_000 {
+		entries = append(entries, base.Entry{Key: fmt.Appendf(nil, "key%08d", i), Value: make([]byte, 40), Seq: 1, Meta: base.Meta{Kind: base.KindSet}})
+	}
+	data, _ := mustBuild(t, entries, WriterOptions{})
+	misses = new(int)
+	return mustOpen(t, data, ReaderOptions{Missed: func() { *misses++ }}), entries, misses
+}
+
+// getSome gets every n-th key.
+func getSome(t *testing.T, r *Reader, entries []base.Entry, n int) {
+	t.Helper()
+	for i := 0; i < len(entries); i += n {
+		key := entries[i].Key
+		if _, _, _, ok, err := r.Get(key, hashOf(key), base.SeqNumMax, nil); err != nil || !ok {
+			t.Fatalf("%s: found %t, %v", key, ok, err)
+		}
+	}
+}
+
+func TestGet_ATableCountsAsMissedOnceManyPiecesWereNotInMemory(t *testing.T) {
+	t.Parallel()
+	r, entries, misses := missedTable(t)
+	getSome(t, r, entries, 10_000)
+	if *misses != 0 || r.TakeMissed() {
+		t.Fatal("two reads make it count as missed")
+	}
+	getSome(t, r, entries, 100)
+	getSome(t, r, entries, 1)
+	if *misses != 1 || !r.TakeMissed() || r.TakeMissed() {
+		t.Fatalf("it began to count as missed %d times, want once", *misses)
+	}
+	if err := r.DropPages(); err != nil {
+		t.Fatal(err)
+	}
+	getSome(t, r, entries, 1)
+	if *misses != 2 {
+		t.Fatalf("it began to count as missed %d times, want again after its pages were dropped", *misses)
+	}
+}
+
+func TestGet_ALoadedTableDoesNotCountAsMissed(t *testing.T) {
+	t.Parallel()
+	r, entries, misses := missedTable(t)
+	if err := r.Load(); err != nil {
+		t.Fatal(err)
+	}
+	getSome(t, r, entries, 1)
+	if *misses != 0 {
+		t.Fatal("it counts as missed")
+	}
+}
+
+func TestIter_SeeksCountAsMissesButScansDoNot(t *testing.T) {
+	t.Parallel()
+	r, entries, misses := missedTable(t)
+	it := r.NewIter(IterOptions{})
+	n := 0
+	b := iter.Batch{Want: iter.BatchSize}
+	it.Seek(nil)
+	for more := true; more; more = b.N > 0 {
+		if err := it.Fill(&b); err != nil {
+			t.Fatal(err)
+		}
+		n += b.N
+	}
+	if n != len(entries) || *misses != 0 {
+		t.Fatalf("%d entries, %d misses after a scan", n, *misses)
+	}
+	if err := r.DropPages(); err != nil {
+		t.Fatal(err)
+	}
+	b.Want = 1
+	for i := 0; i < len(entries); i += 100 {
+		it.Seek(entries[i].Key)
+		if err := it.Fill(&b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if *misses != 1 {
+		t.Fatalf("it began to count as missed %d times after seeks, want once", *misses)
+	}
+}
