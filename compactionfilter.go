@@ -17,8 +17,9 @@ import (
 // transaction also shows that version. It never asks about older versions, nor about a
 // value with operands that are not merged yet.
 //
-// DB.Compact brings all values to the last level, and asks the filter about them on the
-// way. It passes over a value that an older snapshot also shows. The filter then sees the
+// DB.Compact asks the filter about all values of its range, also about those that lie in
+// the last level already. So it rewrites all tables with keys of a keyspace with a filter.
+// It passes over a value that an older snapshot also shows. The filter then sees the
 // value only when another compaction rewrites its table. So run DB.Compact without long
 // transactions if the filter must see every value.
 //

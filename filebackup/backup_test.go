@@ -79,6 +79,39 @@ func TestBackup_AfterAFailedSyncOfNamesTheNextOneSurvivesAPowerCut(t *testing.T)
 	}
 }
 
+// A device may fail for more than one call, and a signal may kill a process. The sync of names of
+// the next backup fails, too.
+func TestBackup_AfterOneThatDiedAtASyncOfNamesALaterOneSurvivesAPowerCut(t *testing.T) {
+	t.Parallel()
+	for _, fate := range []vfs.SyncFate{vfs.SyncDropped, vfs.SyncNotTried} {
+		for nth := int64(1); ; nth++ {
+			db, o, _ := newFake()
+			disk := memfs.New()
+			dying := faultfs.New(disk)
+			last := dying.Add(faultfs.Rule{Op: vfs.OpSyncDir, Nth: nth, Sync: fate})
+			dead := false
+			dying.Observe(func(vfs.Op) {
+				if !dead && last.Fired() > 0 {
+					dead = true
+					dying.Add(faultfs.Rule{Forever: true})
+				}
+			})
+			_, died := Backup(t.Context(), db, Dir(dying, "/store"), o)
+			if last.Fired() == 0 {
+				break
+			}
+			failing := faultfs.New(disk)
+			failing.Add(faultfs.Rule{Op: vfs.OpSyncDir, Path: "/store/files", Sync: vfs.SyncDropped})
+			_, failed := Backup(t.Context(), db, Dir(failing, "/store"), o)
+			r, err := Backup(t.Context(), db, Dir(disk, "/store"), o)
+			must(t, err)
+			if _, err := Verify(t.Context(), Dir(disk.Crash(memfs.KeepNone, nil), "/store"), r.ID); err != nil {
+				t.Errorf("after %v at sync %d of names (fate %d), and then %v: %v", died, nth, fate, failed, err)
+			}
+		}
+	}
+}
+
 func TestBackup_HasATimeAfterTheNewestBackup(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

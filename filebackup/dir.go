@@ -74,6 +74,9 @@ func (s *dirStore) put(ctx context.Context, name string, content *io.SectionRead
 	if strings.HasPrefix(name, filesDir) {
 		s.naming.Lock()
 		defer s.naming.Unlock()
+		if err == nil {
+			err = s.doubt(name)
+		}
 	}
 	if err == nil {
 		if err = s.fs.Rename(temp, target); errors.Is(err, vfs.ErrNotExist) {
@@ -86,10 +89,13 @@ func (s *dirStore) put(ctx context.Context, name string, content *io.SectionRead
 	}
 	err = s.fs.SyncDir(s.fs.Dir(target))
 	switch {
+	case err == nil && isFile(name):
+		_ = s.fs.Remove(s.noteOf(name)) // if it stays, settle puts the file again
 	case err == nil:
 	case strings.HasPrefix(name, filesDir):
 		// Another backup may have put the same file of a database meanwhile, so the name stays.
-		// A power cut may also bring back a damaged object that this one replaces.
+		// A power cut may also bring back a damaged object that this one replaces. Another backup
+		// may have removed the note.
 		err = errors.Join(err, s.doubt(name))
 	case replaces: // a name that was there before leads to one of the two objects
 	default:
@@ -99,10 +105,23 @@ func (s *dirStore) put(ctx context.Context, name string, content *io.SectionRead
 	return err
 }
 
+// isFile reports whether a name is that of a file of a database.
+func isFile(name string) bool { return strings.HasPrefix(name, filesDir) && isOurs(name) }
+
+// noteOf returns the path of a note about a file of a database. It is a partial object of the
+// same digits.
+func (s *dirStore) noteOf(name string) string {
+	return s.pathOf(partialDir + strings.TrimPrefix(name, filesDir))
+}
+
 // doubt notes that the name of a file of a database may not be durable, although the next sync
-// may succeed. settle then puts the file again. The note is a partial object of the same digits.
+// may succeed. settle then puts the file again. Put makes the note before the name: after a
+// failed sync, or a kill, it may be too late.
 func (s *dirStore) doubt(name string) error {
-	note, err := s.fs.Create(s.pathOf(partialDir+strings.TrimPrefix(name, filesDir)), vfs.CatTemp)
+	if !isFile(name) {
+		return nil
+	}
+	note, err := s.fs.Create(s.noteOf(name), vfs.CatTemp)
 	if errors.Is(err, vfs.ErrExist) {
 		return nil
 	}
@@ -120,7 +139,7 @@ func (s *dirStore) settle(ctx context.Context) error {
 	}
 	for _, digits := range notes {
 		name := filesDir + digits
-		if err != nil || !isOurs(name) {
+		if err != nil || !isFile(name) {
 			continue
 		}
 		var r fileReader
@@ -128,7 +147,7 @@ func (s *dirStore) settle(ctx context.Context) error {
 			err = errors.Join(s.Put(ctx, name, r.SectionReader), r.Close())
 		}
 		if err == nil || errors.Is(err, vfs.ErrNotExist) { // a Prune has deleted it
-			err = s.fs.Remove(s.pathOf(partialDir + digits))
+			err = s.fs.Remove(s.noteOf(name))
 		}
 		if errors.Is(err, vfs.ErrNotExist) {
 			err = nil // another backup has settled it

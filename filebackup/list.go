@@ -202,6 +202,9 @@ func (l *list) check() error {
 		if !ok {
 			return base.Corrupt(-1, "name of a file", strconv.Quote(cut(f.name)), "that of a file of a database")
 		}
+		if marked := cat == vfs.CatTable || cat == vfs.CatValue; marked != (f.mark != "") {
+			return base.Corrupt(-1, "mark of a file", strconv.Quote(f.name+" "+f.mark), "one of a table or a value file, and of no other")
+		}
 		if cat == vfs.CatManifest {
 			manifests++
 		}

@@ -78,6 +78,8 @@ func TestList_RefusesWhatNoBackupWrites(t *testing.T) {
 		"a bad ID":           {"id 2026", "id 2o26"},
 		"a mark of no bytes": {strings.Repeat("0f", markSize), ""},
 		"an upper-case mark": {strings.Repeat("0f", markSize), strings.Repeat("0F", markSize)},
+		"a table unmarked":   {strings.Repeat("0f", markSize), "-"},
+		"a mark of KEYS":     {" -\nfile MANIFEST", " " + strings.Repeat("0f", markSize) + "\nfile MANIFEST"},
 		"an unknown line":    {"file KEYS", "link KEYS"},
 		"an empty line":      {"file KEYS", "\nfile KEYS"},
 	} {

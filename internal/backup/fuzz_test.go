@@ -161,6 +161,8 @@ func TestReader_RefusesItemsThatTheirKeyspaceCannotHave(t *testing.T) {
 		"an unchanged key without a timestamp":     {{Entry: base.Entry{Key: []byte("\xff\x01a"), Seq: 9}, Unchanged: true}},
 		"an operand at a timestamp":                item(timedKey("a", 5), base.Meta{Kind: base.KindMerge}),
 		"an unmarked expiry at a timestamp":        item(timedKey("a", 5), base.Meta{Kind: base.KindSet, ExpiresAt: 77}),
+		"the expiry of an operand":                 item("a", base.Meta{Kind: base.KindMerge, ExpiresAt: 77}),
+		"the user's byte of a renewal":             item("a", base.Meta{Kind: base.KindRenew, User: 1}),
 		"a deletion at a timestamp elsewhere":      item("a", base.Meta{Kind: base.KindStampDelete}),
 		"a marked expiry elsewhere":                item("a", base.Meta{Kind: base.KindSet, ExpiresAt: 1<<63 | 77}),
 		"the expiry of a deletion at a timestamp":  item(timedKey("a", 5), base.Meta{Kind: base.KindStampDelete, ExpiresAt: 1<<63 | 77}),

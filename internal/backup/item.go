@@ -135,7 +135,8 @@ func (d *itemReader) next() (it Item, ok bool, err error) {
 	d.rest = d.rest[1:]
 	it.Meta.Kind = base.Kind(flags & itemKind)
 	if it.Unchanged = it.Meta.Kind == 0; it.Unchanged && flags&(itemExpires|itemUser|itemLarge) != 0 ||
-		!it.Unchanged && !storedKind(it.Meta.Kind) || flags&itemLarge != 0 && it.Meta.Kind != base.KindSet {
+		!it.Unchanged && !storedKind(it.Meta.Kind) || flags&itemLarge != 0 && it.Meta.Kind != base.KindSet ||
+		it.Meta.Kind.Partial() && flags&(itemExpires|itemUser) != 0 {
 		return it, false, bad("kind of an item", flags)
 	}
 	sameKey, err := d.nextKey(flags&itemSame != 0)

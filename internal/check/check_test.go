@@ -21,8 +21,9 @@ type scene struct {
 	t     *testing.T
 	fs    *memfs.FS
 	state manifest.State
-	// open counts the open value files; most is its maximum. tables counts the open tables.
-	open, most, tables int
+	// open counts the open value files; most is its maximum, and opens counts how often one was
+	// opened. tables counts the open tables.
+	open, most, opens, tables int
 }
 
 // A countedFile is a file of a scene, which is open.
@@ -144,6 +145,7 @@ func (s *scene) options() Options {
 				return nil, err
 			}
 			s.open++
+			s.opens++
 			s.most = max(s.most, s.open)
 			return values.Open(countedFile{f, &s.open}, v.Size, v.Num, v.Salt, base.ValueName(v.File))
 		},
@@ -245,11 +247,11 @@ func TestCheck_Stop(t *testing.T) {
 	}
 }
 
-// A database may have more value files than a process may map.
-func TestCheck_KeepsFewValueFilesOpen(t *testing.T) {
-	t.Parallel()
+// alternating returns a scene of a table with two keys for each of that many value files.
+// Neighbouring keys have their values in different files.
+func alternating(t *testing.T, files int) *scene {
+	t.Helper()
 	s := newScene(t)
-	const files = 3 * openMax
 	var items []item
 	for i := range files {
 		a, b := item{key: fmt.Sprintf("a-%03d", i), seq: 20}, item{key: fmt.Sprintf("b-%03d", i), seq: 20}
@@ -259,12 +261,50 @@ func TestCheck_KeepsFewValueFilesOpen(t *testing.T) {
 	}
 	slices.SortFunc(items, func(a, b item) int { return cmp.Compare(a.key, b.key) })
 	s.addTable(1, manifest.Levels-1, 0, items...)
+	return s
+}
+
+// A database may have more value files than a process may map.
+func TestCheck_KeepsFewValueFilesOpen(t *testing.T) {
+	t.Parallel()
+	const files = 3 * openMax
+	s := alternating(t, files)
 	if r := s.check(); len(r.Problems) != 0 || r.Pointers != 2*files || r.Values != files {
 		t.Errorf("%d problems with %d pointers into %d files, want none with %d into %d: %v",
 			len(r.Problems), r.Pointers, r.Values, 2*files, files, r.Err())
 	}
 	if s.most > openMax || s.open != 0 {
 		t.Errorf("%d value files were open at once, want %d at most; %d are in the end", s.most, openMax, s.open)
+	}
+}
+
+// A file that is opened again for each value makes the check of a large database take days.
+func TestCheck_OpensAValueFileOnceForManyPointersOfATable(t *testing.T) {
+	t.Parallel()
+	const files = 3 * openMax
+	s := alternating(t, files)
+	if r := s.check(); r.Err() != nil || r.Jumps != 2*files-1 {
+		t.Errorf("%d jumps between files, want one for each pair of keys: %v", r.Jumps, r.Err())
+	}
+	if s.opens > 2*files {
+		t.Errorf("value files were opened %d times, want once for itself and once for the table, %d", s.opens, 2*files)
+	}
+}
+
+func TestCheck_EndsATableWithManyBrokenPointers(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	var items []item
+	for i := range 3 * problemsMax {
+		items = append(items, item{key: fmt.Sprintf("%03d", i), seq: 20})
+	}
+	at := s.addValues(9, items...)
+	for i := range items {
+		items[i].at, items[i].seq = &at[i], 30
+	}
+	s.addTable(1, 5, 0, items...)
+	if r := s.check(); len(r.Problems) != problemsMax || !strings.Contains(fmt.Sprint(r.Problems[0]), `version 30 of key "000"`) {
+		t.Errorf("got %d problems, want %d: %.300v", len(r.Problems), problemsMax, r.Problems)
 	}
 }
 

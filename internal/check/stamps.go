@@ -89,10 +89,18 @@ func LogEntry(s *manifest.State, stored []byte, m base.Meta) error {
 		return nil // bounds of keys need not be keys
 	}
 	number, err := keyspace.NumberOf(stored)
-	if err != nil || !s.Timed(number) {
+	if err != nil {
 		return err
 	}
-	if err = StampedEntry(stored, m, nil); err != nil {
+	k, known := s.Keyspace(number)
+	switch {
+	case !known: // it was dropped
+	case k.Timed():
+		err = StampedEntry(stored, m, nil)
+	case m.ExpiresAt > base.TimeMsMax:
+		err = base.Corrupt(-1, "expiry of a version without a timestamp", m.ExpiresAt, "no mark")
+	}
+	if err != nil {
 		return fmt.Errorf("key %.100q in the log: %w", stored, err)
 	}
 	return nil

@@ -150,6 +150,8 @@ func TestCheckStamps_ChecksEntriesOfTheLog(t *testing.T) {
 		{stored(timed, []byte("a")), base.Meta{Kind: base.KindSet}, "key with a timestamp"},
 		{stamped("a", 3), base.Meta{Kind: base.KindDelete}, "kind of a version"},
 		{stamped("a", 3), base.Meta{Kind: base.KindMerge}, "kind of a version"},
+		{stored(untimed, []byte("a")), expiring, "expiry of a version without a timestamp"},
+		{stored(99, []byte("a")), expiring, ""},
 	} {
 		err := LogEntry(&s.state, []byte(x.key), x.meta)
 		if x.want == "" && err != nil || x.want != "" && (!errors.Is(err, base.ErrCorrupt) || !strings.Contains(err.Error(), x.want)) {

@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -138,6 +139,29 @@ func (c *checker) compare(m *manifest.Table, p *table.Properties) {
 	}
 }
 
+// A walk is the check of the entries of one table.
+type walk struct {
+	table  string
+	refs   references
+	due    []due // pointers to follow
+	size   int   // about the memory of due in bytes
+	broken int   // entries with problems
+}
+
+// A due is a pointer to follow, and what the value must belong to.
+type due struct {
+	at  values.Pointer
+	key []byte
+	seq base.SeqNum
+}
+
+const (
+	// dueMax bounds the memory of the pointers to follow in bytes.
+	dueMax = 32 << 20
+	// dueSize is about the memory of one of them in bytes, without the key.
+	dueSize = 80
+)
+
 // checkEntries follows the pointers of a table. Each must lead to the value of its
 // key and version. Together they must refer to as many bytes of each value file as
 // the table says. It decodes partial entries, for which it needs no merge function.
@@ -145,42 +169,55 @@ func (c *checker) checkEntries(m *manifest.Table, r *table.Reader) error {
 	if p := r.Properties(); m.Pointers+m.Partials == 0 && p.Pointers+p.Partials == 0 {
 		return nil
 	}
-	refs := references{bytes: make(map[base.FileNum]uint64)}
+	w := walk{table: base.TableName(m.Num), refs: references{bytes: make(map[base.FileNum]uint64)}}
 	it := r.NewIter(table.IterOptions{Unmapped: true})
 	it.Seek(nil)
 	b := iter.Batch{Want: iter.BatchSize}
-	for broken := 0; ; {
+	for {
 		if err := it.Fill(&b); err != nil {
 			return err
-		}
-		if b.N == 0 {
-			c.compareRefs(m, r, &refs)
-			return nil
 		}
 		if err := c.stop(); err != nil {
 			return err
 		}
 		for i := range b.N {
-			e := b.Entries[i]
+			e := &b.Entries[i]
 			err := error(nil)
 			switch {
 			case e.Meta.Kind == base.KindPointer:
-				err = c.follow(&e, &refs)
+				err = c.count(e, &w)
 			case e.Meta.Kind.Partial():
 				c.steps, err = partial.Decode(c.steps[:0], e.Meta.Kind, e.Value)
 			}
-			if err == nil {
-				continue
-			}
-			if broken++; broken > problemsMax {
-				c.incomplete = true
-				return nil
-			}
-			if err := c.report.note(fmt.Errorf("%s: version %d of key %q: %w", base.TableName(m.Num), e.Seq, e.Key, err)); err != nil {
+			if err = c.note(&w, e.Key, e.Seq, err); err != nil {
 				return err
 			}
 		}
+		if b.N == 0 || w.size > dueMax {
+			if err := c.followAll(&w); err != nil {
+				return err
+			}
+		}
+		switch {
+		case w.broken > problemsMax:
+			c.incomplete = true
+			return nil
+		case b.N == 0:
+			c.compareRefs(m, r, &w.refs)
+			return nil
+		}
 	}
+}
+
+// note reports err, a problem with a version of a key, unless the table has many already.
+func (c *checker) note(w *walk, key []byte, seq base.SeqNum, err error) error {
+	if err == nil {
+		return nil
+	}
+	if w.broken++; w.broken > problemsMax {
+		return nil
+	}
+	return c.report.note(fmt.Errorf("%s: version %d of key %q: %w", w.table, seq, key, err))
 }
 
 // compareRefs compares what the pointers of a table refer to with what the table says of
@@ -222,19 +259,19 @@ func (j *jumps) to(file base.FileNum) {
 	j.in, j.begun = file, true
 }
 
-// follow reads the value that an entry points to.
-func (c *checker) follow(e *base.Entry, refs *references) error {
+// count counts the pointer of an entry. The pointer becomes due if its value file can be read.
+func (c *checker) count(e *base.Entry, w *walk) error {
 	c.report.Pointers++
 	p, err := values.DecodePointer(e.Value)
 	if err != nil {
 		return err
 	}
-	refs.jumps.to(p.File)
+	w.refs.jumps.to(p.File)
 	kept := values.RefBytes(p)
-	if refs.repeats.Next(e.Value) {
+	if w.refs.repeats.Next(e.Value) {
 		kept = 0
 	}
-	refs.bytes[p.File] += kept
+	w.refs.bytes[p.File] += kept
 	f := c.files[p.File]
 	if f == nil {
 		return base.Corrupt(-1, "value file of a pointer", uint64(p.File), "a live one")
@@ -243,11 +280,40 @@ func (c *checker) follow(e *base.Entry, refs *references) error {
 	if f.damaged {
 		return nil // reported by checkValues
 	}
-	r, err := c.reader(f)
+	w.due = append(w.due, due{at: p, key: bytes.Clone(e.Key), seq: e.Seq})
+	w.size += dueSize + len(e.Key)
+	return nil
+}
+
+// followAll follows the due pointers, one value file after the other. The values of neighbouring
+// keys may lie in any number of files. In the order of keys, each pointer might open a file.
+func (c *checker) followAll(w *walk) error {
+	slices.SortFunc(w.due, func(a, b due) int {
+		return cmp.Or(cmp.Compare(a.at.File, b.at.File), cmp.Compare(a.at.Offset, b.at.Offset))
+	})
+	for i := range w.due {
+		if i%iter.BatchSize == 0 {
+			if err := c.stop(); err != nil {
+				return err
+			}
+		}
+		d := &w.due[i]
+		if err := c.note(w, d.key, d.seq, c.follow(d)); err != nil || w.broken > problemsMax {
+			return err
+		}
+	}
+	clear(w.due) // the keys
+	w.due, w.size = w.due[:0], 0
+	return nil
+}
+
+// follow reads the value that a pointer leads to.
+func (c *checker) follow(d *due) error {
+	r, err := c.reader(c.files[d.at.File])
 	if err != nil {
 		return err
 	}
 	c.arena.Reset()
-	_, err = r.Get(p, e.Key, e.Seq, &c.arena)
+	_, err = r.Get(d.at, d.key, d.seq, &c.arena)
 	return err
 }

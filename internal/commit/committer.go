@@ -179,7 +179,8 @@ func (c *Committer) JobFailed(err error) {
 func (c *Committer) Doze()  { c.dozing.Store(true) }
 func (c *Committer) Awake() { c.dozing.Store(false) }
 
-// Drain refuses new requests and waits for those under way, callbacks included.
+// Drain refuses new requests and waits for those under way, callbacks included. While groups are
+// under way, updates may still wait for them; see AwaitVisible.
 func (c *Committer) Drain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -310,7 +311,7 @@ func (c *Committer) enqueue(r *Request) (lead bool, err error) {
 
 // enqueueLocked is enqueue for a caller that holds mu.
 func (c *Committer) enqueueLocked(r *Request) (lead bool, err error) {
-	if c.closed {
+	if c.closed && (c.leaders == 0 || !r.onlyAwaits()) {
 		return false, base.ErrClosed
 	}
 	r.queued = true

@@ -78,7 +78,6 @@ func (c *Committer) syncVisible() error {
 		}
 		return nil
 	}
-	c.Counts.Syncs.Add(1)
 	if err := l.Sync(); err != nil {
 		return c.Fail(err)
 	}

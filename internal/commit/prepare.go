@@ -2,6 +2,7 @@ package commit
 
 import (
 	"context"
+	"errors"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/settings"
@@ -50,10 +51,15 @@ func isLarge(rules *settings.Walk, e *base.Entry) bool {
 	return e.Meta.Kind == base.KindSet && int64(len(e.Value)) >= rules.At(e.Key).LargeValueThreshold
 }
 
+// errUnprepared is the error of prepare until it returns. It never leaves prepare.
+var errUnprepared = errors.New("the commit is not prepared")
+
 // prepare makes sure that there is room on the disk, and looks for conflicts. No other
 // commit waits for that. The leader then checks only the commits since. prepare also
-// writes the values that go to value files.
+// writes the values that go to value files. Nothing of them, nor of the room, is held after an
+// error, or after a panic of a file system of the caller.
 func (c *Committer) prepare(ctx context.Context, r *Request) (err error) {
+	err = errUnprepared
 	if err := c.Failed(); err != nil {
 		return err
 	}
@@ -67,7 +73,7 @@ func (c *Committer) prepare(ctx context.Context, r *Request) (err error) {
 		r.promised = n.admit
 		defer func() {
 			if err != nil {
-				c.endPromise(r)
+				c.settle(r)
 			}
 		}()
 	}

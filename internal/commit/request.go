@@ -94,6 +94,9 @@ func (r *Request) Lost() (claim turns.Claim, ok bool) {
 	return *r.lost, true
 }
 
+// onlyAwaits reports whether r only waits for the groups before it; see AwaitVisible.
+func (r *Request) onlyAwaits() bool { return r.writes == nil && !r.sync }
+
 // isSync reports whether r is a DB.Sync.
 func (r *Request) isSync() bool { return r.writes == nil && r.sync }
 

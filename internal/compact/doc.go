@@ -39,6 +39,9 @@
 // they are merged into one run of up to 256 MiB. Such a run has a table for each table of
 // the base, so slices stay narrow, and a read searches few runs.
 //
+// Level 0 is also emptied if it has thousands of small tables, as drops of a few keys leave
+// them. Narrow runs are also merged if there are many beside each other.
+//
 // # Termination
 //
 // A plan moves bytes down, merges runs, or removes garbage that is known to be

@@ -22,6 +22,16 @@ const (
 // RunsMax is not lower.
 const smallRunsMax = 8
 
+const (
+	// level0Tables is the number of tables that level 0 may have in any case. A larger level 0
+	// may have twice as many as flushes make of its bytes. Drops of a few keys cut tables, and
+	// each table costs a mapping and makes every change of the version slower.
+	level0Tables = 4096
+	// besideMax is how many times as many runs level 0 may have as may hold one key. A get
+	// asks the filter of each run, and an iterator positions itself in each.
+	besideMax = 8
+)
+
 // A slice is a set of tables of level 0 that can go to the base together. It also has the
 // tables of the base that they overlap. For each of its tables it contains everything older
 // that overlaps it.
@@ -94,6 +104,11 @@ func (p *picker) runsMax() int {
 		return 2 * p.s.RunsMax
 	}
 	return p.s.RunsMax
+}
+
+// tablesMax returns the number of tables that level 0 may have.
+func (p *picker) tablesMax() int64 {
+	return max(level0Tables, 2*p.target.bytes[0]/flushPieceMin)
 }
 
 // depth returns the largest number of runs that may hold one key.
@@ -213,8 +228,8 @@ func (p *picker) slices() []slice {
 	return all
 }
 
-// pickLevel0 chooses a slice within the bounds of a job. It prefers the deepest one, or the
-// one with the best yield.
+// pickLevel0 chooses a slice within the bounds of a job. It prefers the deepest one, the one
+// with the most tables, or the one with the best yield.
 func (p *picker) pickLevel0(why Reason) (Plan, bool) {
 	all := p.slices()
 	if len(all) == 0 {
@@ -252,6 +267,8 @@ func (p *picker) better(a, b *slice, why Reason) bool {
 		return a.bytes() < b.bytes()
 	case why == ReasonRuns && a.runs != b.runs:
 		return a.runs > b.runs
+	case why == ReasonTables && len(a.tables) != len(b.tables):
+		return len(a.tables) > len(b.tables)
 	}
 	return a.yield() > b.yield()
 }

@@ -16,13 +16,21 @@ type Range struct {
 	// UpTo is the newest sequence number to bring there. A table with only newer
 	// versions stays where it is.
 	UpTo base.SeqNum
-	// Next bounds the numbers of the tables of the last level to rewrite because of
-	// garbage or small size. Tables from Next on are new and stay.
+	// Next bounds the numbers of the tables of the last level to rewrite there. Tables from
+	// Next on are new and stay.
 	Next base.FileNum
+	// Screened reports whether a table may have values that a compaction filter decides
+	// about. PickRange rewrites such tables of the last level. nil: no table has any.
+	Screened func(t *manifest.Table) bool
 }
 
 // takes reports whether t, of a level above the last, should go down.
 func (r *Range) takes(t *manifest.Table) bool { return t.SmallestSeq <= r.UpTo }
+
+// rewrites reports whether t, of the last level, is rewritten there.
+func (r *Range) rewrites(t *manifest.Table, s Shape) bool {
+	return t.Num < r.Next && (s.shrinksOnce(t) || r.Screened != nil && r.Screened(t))
+}
 
 func (r *Range) keys() keyRange { return keyRange{lo: r.Lo, hi: r.Hi, open: true} }
 
@@ -52,7 +60,7 @@ func PickRange(v *manifest.Version, s Shape, r Range) (Plan, bool) {
 		}
 	}
 	for _, t := range within(v.Levels[last], keys) {
-		if t.Num < r.Next && p.s.shrinksOnce(t) {
+		if r.rewrites(t, p.s) {
 			return p.down(t, last, ReasonManual), true
 		}
 	}
@@ -100,8 +108,8 @@ func (s *Shape) cuts(wide, below []*manifest.Table, keys keyRange) bool {
 }
 
 // Ahead estimates how many bytes of tables all steps of PickRange read together. It counts
-// tables that go down, tables that they overlap there, and tables of the last level with
-// removable garbage. Below a table that is cut, it counts only tables of the range.
+// tables that go down, tables that they overlap there, and tables that are rewritten in the
+// last level. Below a table that is cut, it counts only tables of the range.
 func (r *Range) Ahead(v *manifest.Version, s Shape) (bytes int64) {
 	s = s.withDefaults()
 	s.shield(v)
@@ -127,7 +135,7 @@ func (r *Range) Ahead(v *manifest.Version, s Shape) (bytes int64) {
 		}
 	}
 	for _, t := range v.Overlapping(last, r.Lo, r.Hi, true) {
-		if !met[t.Num] && t.Num < r.Next && s.shrinksOnce(t) {
+		if !met[t.Num] && r.rewrites(t, s) {
 			bytes += t.Size
 		}
 	}

@@ -48,7 +48,7 @@ const sizeEvery = 32
 
 // withinMax is a factor: below level 0, only an output of withinMax*TableSize bytes may end
 // between two versions of a user's key. If they are in two tables, a merge of one of them
-// keeps garbage.
+// takes the other one along, see closeSeams.
 const withinMax = 2
 
 // beginKey ends the table before key if it has reached its end.

@@ -70,14 +70,17 @@ func (p *picker) pickSize() (Plan, bool) {
 		return plan, true
 	}
 	t, level, score := p.worstLevel()
-	runs := float64(p.depth()) / float64(p.runsMax())
+	runs := max(float64(p.depth()), float64(len(p.runs))/besideMax) / float64(p.runsMax())
+	tables := float64(len(p.v.Levels[0])) / float64(p.tablesMax())
 	level0 := float64(p.v.Bytes(0)) / float64(p.target.bytes[0])
 	values := p.valueScore()
-	if most := max(runs, level0, values); most >= 1 && most >= score {
+	if most := max(runs, tables, level0, values); most >= 1 && most >= score {
 		why := ReasonLevel0
 		switch {
-		case values > max(runs, level0):
+		case values > max(runs, tables, level0):
 			why = ReasonValues
+		case tables > max(runs, level0):
+			why = ReasonTables
 		case runs >= level0:
 			why = ReasonRuns
 		}

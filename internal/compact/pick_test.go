@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/manifest"
@@ -507,6 +508,82 @@ func TestPick_SmallRunsBesideEachOtherAreNotMerged(t *testing.T) {
 	}
 }
 
+// cutTree returns a tree of 64 full tables of the last level, with gaps between their keys.
+func cutTree() *tree {
+	const grainBytes, tableSize = 4 << 10, 1 << 20
+	tr := newTree(Shape{BaseSizeMin: 256 << 20, TableSize: tableSize}, grainBytes)
+	tr.quick = true
+	for table := range 64 {
+		m := tr.add(last, 0, 0, tr.random(tableSize/grainBytes, func(i int) uint64 { return cutKey(table, 10*i) }))
+		tr.v.Levels[last] = append(tr.v.Levels[last], m)
+	}
+	return tr
+}
+
+// cutKey returns a key in a table of the last level of a cutTree, for i from 0 to 2550.
+func cutKey(table, i int) uint64 { return uint64(table*100_000 + i) }
+
+// Drops have cut one run in small tables, most of them over one table of the last level.
+func TestPick_TheSliceWithTheMostTablesGoesDownWhenLevel0HasVeryMany(t *testing.T) {
+	t.Parallel()
+	for _, more := range []bool{false, true} {
+		tr := cutTree()
+		for table := range 64 {
+			tables := 60
+			if table == 7 {
+				tables = 300
+				if more {
+					tables = 1300
+				}
+			}
+			for i := range tables {
+				m := tr.add(0, 1, 0, tr.random(1, func(int) uint64 { return cutKey(table, i+1) }))
+				tr.v.Levels[0] = append(tr.v.Levels[0], m)
+			}
+		}
+		before := len(tr.v.Levels[0])
+		if more != (before > level0Tables) {
+			t.Fatalf("%d tables in level 0", before)
+		}
+		tr.advance()
+		tr.settle(t)
+		want := map[Reason]int{}
+		if more {
+			want[ReasonTables], before = 1, before-1300
+		}
+		if n := len(tr.v.Levels[0]); n != before || !reflect.DeepEqual(tr.reasons, want) {
+			t.Errorf("%d tables are left in level 0, want %d: %v", n, before, tr.reasons)
+		}
+		if msg := tr.invalid(); msg != "" {
+			t.Error(msg)
+		}
+	}
+}
+
+// Each run has one key, and no two runs overlap.
+func TestPick_ManyRunsBesideEachOtherAreMergedWhileOthersWrite(t *testing.T) {
+	t.Parallel()
+	for _, runs := range []int{90, 200} {
+		tr := cutTree()
+		for i := range runs {
+			m := tr.add(0, uint64(i+1), 0, tr.random(1, func(int) uint64 { return cutKey(i%64, 5*(i/64)+1) }))
+			tr.v.Levels[0] = append([]*manifest.Table{m}, tr.v.Levels[0]...)
+		}
+		tr.advance()
+		tr.settle(t)
+		want := runs
+		if runs > besideMax*tr.s.RunsMax {
+			want = 1
+		}
+		if n := tr.v.Runs(); n != want || tr.merged > int64(runs)*tr.grainBytes {
+			t.Errorf("%d runs of %d are left, want %d, merges wrote %d bytes: %v", n, runs, want, tr.merged, tr.reasons)
+		}
+		if msg := tr.invalid(); msg != "" {
+			t.Error(msg)
+		}
+	}
+}
+
 // A table with deletions is not moved to a place where they hide nothing, but merged: a moved
 // table would not be rewritten again.
 func TestPick_TableWithDeletionsIsMergedNotMoved(t *testing.T) {
@@ -524,6 +601,60 @@ func TestPick_TableWithDeletionsIsMergedNotMoved(t *testing.T) {
 		if plan.Move != c.moved {
 			t.Errorf("%d deletions, %d tables below: %s", c.deleted, c.below, plan.String())
 		}
+	}
+}
+
+// Edits of the manifest wait while a plan is picked, and so do large commits.
+func TestPick_TakesLittleTimeAfterALargeIngest(t *testing.T) {
+	const all = 32_000
+	after := func(tables int) (measure func() time.Duration) {
+		var run []*manifest.Table
+		for i := range uint64(tables) {
+			run = append(run, &manifest.Table{Run: 1, Smallest: simKey(2 * i), Largest: simKey(2*i + 1), Size: 1 << 20})
+		}
+		v := shaped(run...)
+		return func() time.Duration {
+			started := time.Now()
+			for range all / tables {
+				if plan, ok := PickNeeded(v, Shape{}); !ok || !plan.Move || len(plan.Inputs[0]) != tables {
+					t.Fatalf("picked %s of %d tables, want all moved", plan.String(), tables)
+				}
+			}
+			return time.Since(started)
+		}
+	}
+	afterSmall, afterLarge := after(500), after(all)
+	small, large := afterSmall(), afterLarge()
+	for range 5 { // in turns, so that a busy machine slows down both
+		small, large = min(small, afterSmall()), min(large, afterLarge())
+	}
+	if large > 15*small {
+		t.Errorf("%v for ingests of 500 tables, %v for one of as many tables, %d", small, large, all)
+	}
+}
+
+func TestMovable_OnlyTablesThatDoNotOverlap(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 2))
+	seen := map[bool]int{}
+	for range 2000 {
+		p := Plan{OutputLevel: last}
+		for i := range 1 + rng.IntN(4) {
+			lo := rng.Uint64N(20)
+			m := &manifest.Table{Run: uint64(9 - i), Smallest: simKey(lo), Largest: simKey(lo + 1 + rng.Uint64N(6)), LargestExclusive: rng.IntN(2) == 0}
+			p.Inputs[0] = append(p.Inputs[0], m)
+		}
+		want := true
+		for i, a := range p.Inputs[0] {
+			want = want && !slices.ContainsFunc(p.Inputs[0][:i], a.Overlaps)
+		}
+		if got := p.movable(p.Inputs[0], Shape{}); got != want {
+			t.Fatalf("movable: %t, want %t", got, want)
+		}
+		seen[want]++
+	}
+	if seen[false] < 100 || seen[true] < 100 {
+		t.Errorf("too few cases of one kind: %v", seen)
 	}
 }
 
@@ -584,33 +715,97 @@ func partialTree(tables int, partial func(level, i int) bool) *manifest.Version 
 	return v
 }
 
+// layeredTree returns a version of random runs and levels. Some tables have values that expire
+// or partial entries.
+func layeredTree(rng *rand.Rand) *manifest.Version {
+	v, num := new(manifest.Version), base.FileNum(1)
+	layer := func(level int, run uint64) {
+		for key := rng.IntN(40); key < 300; key += rng.IntN(40) {
+			t := &manifest.Table{Num: num, Level: level, Run: run, Smallest: fmt.Appendf(nil, "%03d", key),
+				Expiring: rng.Uint64N(3), Partials: rng.Uint64N(8) / 7}
+			num++
+			size := rng.IntN(20)
+			key += size
+			t.Largest, t.LargestExclusive = fmt.Appendf(nil, "%03d", key), size > 0 && rng.IntN(2) == 0
+			if !t.LargestExclusive {
+				key++
+			}
+			v.Levels[level] = append(v.Levels[level], t)
+		}
+	}
+	for run := rng.Uint64N(8); run > 0; run-- {
+		layer(0, run)
+	}
+	for level := 1; level < manifest.Levels; level++ {
+		if rng.IntN(2) == 0 {
+			layer(level, 0)
+		}
+	}
+	return v
+}
+
+// keptUnder compares t with all tables and spans with partial entries.
+func keptUnder(v *manifest.Version, spans []Span, t *manifest.Table) (kept uint64) {
+	if t.Expiring == 0 {
+		return 0
+	}
+	for u := range v.Tables() {
+		if u.Partials > 0 && u.Overlaps(t) && (u == t || u.Level < t.Level || u.Level == t.Level && u.Run > t.Run) {
+			return t.Expiring
+		}
+	}
+	for _, span := range spans {
+		if !t.EndsBefore(span.Lo) && !t.StartsAfter(span.Hi) {
+			kept += span.Keys
+		}
+	}
+	return kept
+}
+
 func TestShield_FindsWhatAComparisonOfAllTablesFinds(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
-	found := 0
-	for range 50 {
-		v := partialTree(40, func(int, int) bool { return rng.IntN(4) == 0 })
+	found, free := 0, 0
+	for range 300 {
+		v := layeredTree(rng)
 		var s Shape
+		for range rng.IntN(3) {
+			from := rng.IntN(300)
+			s.Partials = append(s.Partials, Span{Lo: fmt.Appendf(nil, "%03d", from), Hi: fmt.Appendf(nil, "%03d", from+rng.IntN(30)), Keys: 1 + rng.Uint64N(5)})
+		}
 		s.shield(v)
-		for level := range v.Levels {
-			for _, x := range v.Levels[level] {
-				want := uint64(0)
-				for above := range v.Levels[:level+1] {
-					for _, u := range v.Levels[above] {
-						if u.Partials > 0 && u.Overlaps(x) && (u == x || above < level || level == 0 && u.Run > x.Run) {
-							want = x.Expiring
-						}
-					}
-				}
-				if got := s.shielded[x]; got != want {
-					t.Errorf("table %d of level %d: %d values are kept, want %d", x.Num, level, got, want)
-				}
-				found += min(1, int(want))
+		for x := range v.Tables() {
+			want := keptUnder(v, s.Partials, x)
+			if got := s.shielded[x]; got != want {
+				t.Errorf("table %d of level %d: %d values are kept, want %d", x.Num, x.Level, got, want)
+			}
+			if want > 0 {
+				found++
+			} else if x.Expiring > 0 {
+				free++
 			}
 		}
 	}
-	if found == 0 {
-		t.Error("no table has partial entries over it")
+	if found == 0 || free == 0 {
+		t.Errorf("%d tables with expiring values have partial entries over them, %d have none", found, free)
+	}
+}
+
+// BenchmarkShield looks for partial entries over each of 10,000 tables whose values expire. A
+// run of level 0 has 3,000 tables with partial entries. None lies over one of the others.
+func BenchmarkShield(b *testing.B) {
+	v := new(manifest.Version)
+	for i := range 3000 {
+		key := fmt.Appendf(nil, "%08d", 30*i+7)
+		v.Levels[0] = append(v.Levels[0], &manifest.Table{Run: 1, Partials: 10, Smallest: key, Largest: key})
+	}
+	for i := range 10_000 {
+		v.Levels[last] = append(v.Levels[last], &manifest.Table{Level: last, Expiring: 100,
+			Smallest: fmt.Appendf(nil, "%08d", 10*i), Largest: fmt.Appendf(nil, "%08d", 10*i+5)})
+	}
+	for b.Loop() {
+		var s Shape
+		s.shield(v)
 	}
 }
 

@@ -19,8 +19,10 @@ const (
 	ReasonDead Reason = iota + 1
 	// ReasonMove: the tables overlap nothing at their destination.
 	ReasonMove
-	// ReasonRuns: a read of a key searches too many runs of level 0.
+	// ReasonRuns: a read searches too many runs of level 0.
 	ReasonRuns
+	// ReasonTables: level 0 has too many tables.
+	ReasonTables
 	// ReasonLevel0: level 0 holds too many bytes.
 	ReasonLevel0
 	// ReasonValues: level 0 refers to so many values that much of what they replaced
@@ -47,7 +49,7 @@ const (
 	ReasonManual
 )
 
-var reasonNames = [...]string{"", "dead", "move", "runs", "level 0", "values", "level", "expired", "deletions", "versions", "idle", "neighbours", "scattered", "files", "manual"}
+var reasonNames = [...]string{"", "dead", "move", "runs", "tables", "level 0", "values", "level", "expired", "deletions", "versions", "idle", "neighbours", "scattered", "files", "manual"}
 
 // String returns the name used in logs.
 func (r Reason) String() string {
@@ -215,9 +217,10 @@ func (p *Plan) Bounds() (lo, hi []byte, hiExclusive bool) {
 	return r.lo, r.hi, r.open
 }
 
-// finish derives the other fields from the inputs: whether anything older is below, the
-// splits, and whether a move is enough.
+// finish closes the seams of the inputs, and derives the other fields from them: whether
+// anything older is below, the splits, and whether a move is enough.
 func (p *Plan) finish(v *manifest.Version, s Shape) Plan {
+	p.closeSeams(v, &s)
 	inputs := p.Tables()
 	if invariant.Enabled {
 		for i := 1; i < len(p.Inputs[0]); i++ {
@@ -261,14 +264,18 @@ func (p *Plan) movable(inputs []*manifest.Table, s Shape) bool {
 	if s.Screens || from == p.OutputLevel || len(p.Inputs[from]) < len(inputs) {
 		return false
 	}
-	for i, t := range inputs {
-		if p.Bottom && s.shrinks(t, from) {
+	if from == 0 && !disjoint(inputs) {
+		return false
+	}
+	return !p.Bottom || !slices.ContainsFunc(inputs, func(t *manifest.Table) bool { return s.shrinks(t, from) })
+}
+
+// disjoint reports whether no two tables overlap. One ingest may add tens of thousands.
+func disjoint(tables []*manifest.Table) bool {
+	tables = slices.SortedFunc(slices.Values(tables), func(a, b *manifest.Table) int { return bytes.Compare(a.Smallest, b.Smallest) })
+	for i := 1; i < len(tables); i++ {
+		if !tables[i-1].EndsBefore(tables[i].Smallest) {
 			return false
-		}
-		for _, u := range inputs[:i] {
-			if from == 0 && t.Overlaps(u) {
-				return false
-			}
 		}
 	}
 	return true

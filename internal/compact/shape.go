@@ -24,7 +24,7 @@ type Shape struct {
 	// database grows. Default: 1.
 	Slack float64
 	// RunsMax is the number of runs of level 0 that may hold one key; twice as many if
-	// level 0 is wide. Default: 12.
+	// level 0 is wide. In all, level 0 may have eight times as many. Default: 12.
 	RunsMax int
 	// InputMax bounds the bytes of the inputs of one plan, unless no smaller plan is
 	// possible. Default: 256 MiB.
@@ -103,45 +103,41 @@ type Span struct {
 // keys with partial entries. Over a table with partial entries, it keeps all values in the
 // range of that table.
 func (s *Shape) shield(v *manifest.Version) {
-	var above [manifest.Levels][]*manifest.Table // those with partial entries
+	s.shielded = nil
 	some := len(s.Partials) > 0
-	for level := range v.Levels {
-		for _, t := range v.Levels[level] {
-			if t.Partials > 0 {
-				above[level] = append(above[level], t)
-				some = true
+	var partial []*manifest.Table // those over other tables
+	for t := range v.Tables() {
+		if t.Partials > 0 {
+			some = true
+			if t.Level < last {
+				partial = append(partial, t)
 			}
 		}
 	}
-	s.shielded = nil
 	if !some {
 		return
 	}
 	s.shielded = map[*manifest.Table]uint64{}
-	for level := range v.Levels {
-		for _, t := range v.Levels[level] {
-			if t.Expiring == 0 {
-				continue
-			}
-			if n := s.under(t, &above); n > 0 {
+	// A version lists newer tables first, and tables of one run or one level do not overlap.
+	// So all that t overlaps in above is newer than t.
+	above := newOverlaps(partial)
+	for t := range v.Tables() {
+		if t.Expiring > 0 {
+			if n := s.under(t, above); n > 0 {
 				s.shielded[t] = n
 			}
+		}
+		if t.Partials > 0 && t.Level < last {
+			above.add(t)
 		}
 	}
 }
 
 // under returns how many expired values of t a merge may have to keep. Partial entries lie
-// in memory, or in tables with partial entries, over t or in it.
-func (s *Shape) under(t *manifest.Table, partial *[manifest.Levels][]*manifest.Table) (kept uint64) {
-	for level, tables := range partial[:t.Level+1] {
-		if level > 0 {
-			tables = within(tables, rangeOf(t))
-		}
-		for _, u := range tables {
-			if (u == t || level < t.Level || u.Run > t.Run) && u.Overlaps(t) {
-				return t.Expiring
-			}
-		}
+// in t, in tables above it, or in memory.
+func (s *Shape) under(t *manifest.Table, above *overlaps) (kept uint64) {
+	if t.Partials > 0 || above.meets(t) {
+		return t.Expiring
 	}
 	for _, span := range s.Partials {
 		if !t.EndsBefore(span.Lo) && !t.StartsAfter(span.Hi) {

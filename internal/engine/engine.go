@@ -160,7 +160,7 @@ func (e *Engine) assembleWrites(s manifest.State) {
 	e.Commits = commit.New(commit.Options{
 		Store: e.Store, Space: e.Space, Group: e.Group, Executor: e.exec, Activity: &e.Activity, Streams: e.Streams,
 		Log: log.Options{FS: o.FS, Dir: o.Dir, Random: rand.Uint64, Seal: sealer(e.Keys), Go: e.exec.Go,
-			SegmentSizeMin: segmentMin, SegmentSizeMax: segmentMax},
+			SegmentSizeMin: segmentMin, SegmentSizeMax: segmentMax, Space: e.Space},
 		Report: o.Report, HashSeed: s.HashSeed,
 		Functions: functions, MemtableSize: o.MemtableSize, Settings: e.Settings.Of,
 		Flush: flush, Compact: compact, Collect: collectGarbage,

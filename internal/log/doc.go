@@ -12,8 +12,8 @@
 // logical segment number the file holds now. When no reader or recovery needs a
 // segment any more, its file becomes free. A later segment reuses the file with a new
 // header and a new salt. Segments start small and double up to a maximum, so
-// that an idle database is small. A transaction larger than a segment gets a
-// segment of its size.
+// that an idle database is small. They stay small where the disk has no room for larger
+// ones. A transaction larger than a segment gets a segment of its size.
 //
 // A segment's header is durable before anything refers to it. The last frame
 // of a full segment names its successor (number, file, salt). The writer then goes

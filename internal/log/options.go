@@ -26,9 +26,26 @@ type Options struct {
 	// transactions take several. Default and maximum: record.MaxPayload.
 	FrameSizeMax int
 
+	// Space knows what the disk must keep free. Default: the disk has room for any segment.
+	Space Space
+
 	// Go runs a background job. Default: in a goroutine of its own.
 	Go func(job func())
 }
+
+// A Space promises bytes of the disk to the log, beside what flushes and other jobs need.
+type Space interface {
+	// Promise promises that many bytes, if there is room. It does not wait.
+	Promise(bytes int64) bool
+	// Taken ends a promise of that many bytes.
+	Taken(bytes int64)
+}
+
+// An ampleSpace has room for anything.
+type ampleSpace struct{}
+
+func (ampleSpace) Promise(int64) bool { return true }
+func (ampleSpace) Taken(int64)        {}
 
 const (
 	segmentSizeMinDefault = 256 << 10
@@ -53,6 +70,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.FrameSizeMax == 0 {
 		o.FrameSizeMax = record.MaxPayload
+	}
+	if o.Space == nil {
+		o.Space = ampleSpace{}
 	}
 	if o.Go == nil {
 		o.Go = func(job func()) { go job() }

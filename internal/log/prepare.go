@@ -92,7 +92,7 @@ func (w *Writer) prepareWanted() {
 }
 
 // prepare makes the segment after those that are prepared, in a free file or in a new
-// one. If the disk is too full for the planned size, the new file is as small
+// one. If the disk has no room for the planned size, the new file is as small
 // as possible. One prepare runs at a time.
 func (w *Writer) prepare(p plan) (*segment, error) {
 	w.mu.Lock()
@@ -106,9 +106,10 @@ func (w *Writer) prepare(p plan) (*segment, error) {
 			return seg, nil
 		}
 	}
-	seg, err := w.create(number, p.size, sparse)
+	small := max(least, w.o.SegmentSizeMin)
+	seg, err := w.createInRoom(number, p.size, small, sparse)
 	if errors.Is(err, vfs.ErrNoSpace) {
-		seg, err = w.prepareFull(number, max(least, w.o.SegmentSizeMin), p, sparse)
+		seg, err = w.prepareFull(number, small, p, sparse)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("log: prepare the next segment: %w", err)
@@ -116,8 +117,20 @@ func (w *Writer) prepare(p plan) (*segment, error) {
 	return seg, nil
 }
 
-// prepareFull makes a segment when the disk is full. It uses any free file that is large
-// enough, or a new file of the given size.
+// createInRoom makes a segment in a new file. A file larger than small must leave the room that
+// flushes need, because the log gives space back only after a flush has written tables.
+func (w *Writer) createInRoom(number uint64, size, small int64, sparse bool) (*segment, error) {
+	if size > small {
+		if !w.o.Space.Promise(size) {
+			return nil, vfs.ErrNoSpace
+		}
+		defer w.o.Space.Taken(size)
+	}
+	return w.create(number, size, sparse)
+}
+
+// prepareFull makes a segment when the disk has no room for the planned one. It uses any free
+// file that is large enough, or a new file of the given size.
 func (w *Writer) prepareFull(number uint64, size int64, p plan, sparse bool) (*segment, error) {
 	w.mu.Lock()
 	free, recycle := w.takeFreeLocked(segmentSize(p.need), never)

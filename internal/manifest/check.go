@@ -47,6 +47,8 @@ func (t *Table) check() error {
 		what = fmt.Sprintf("begins at sequence number %d and ends at %d", t.SmallestSeq, t.LargestSeq)
 	case t.SeqShift > t.SmallestSeq:
 		what = fmt.Sprintf("begins at sequence number %d, less than its shift %d", t.SmallestSeq, t.SeqShift)
+	case t.SeqShift > 0 && (t.Entries == 0 || t.RangeDeletions > 0):
+		what = fmt.Sprintf("has a shift, with %d entries and %d range tombstones", t.Entries, t.RangeDeletions)
 	default:
 		return t.checkValues()
 	}

@@ -28,6 +28,10 @@
 // tail, nor to a file whose name a power cut may remove. The marks themselves may
 // be missing on the device, so the first append after Load writes them again.
 //
+// If the sync of the directory fails, an empty file MANIFEST-NNNNNN.tmp says so. The next
+// sync may succeed without making the name durable. So only a new file may follow: Load
+// fails on a disk without room for it.
+//
 // Load checks every value it reads: numbers and sizes have bounds, and the size
 // of its snapshot bounds the size of the file.
 //

@@ -89,6 +89,16 @@ func checkKnown(required []string) error {
 	return fmt.Errorf("%w: it uses the features %q, which this version does not know", base.ErrVersion, unknown)
 }
 
+// checkShifts reports a table with a shift in a database that does not have the feature for it.
+func checkShifts(features []string, added []*Table) error {
+	for _, t := range added {
+		if t.SeqShift > 0 && !slices.Contains(features, FeatureIngest) {
+			return fmt.Errorf("manifest: table %d has a shift, without the feature %q", t.Num, FeatureIngest)
+		}
+	}
+	return nil
+}
+
 // addFeatures returns the sorted union of two lists of features. It does not change
 // them.
 func addFeatures(have, more []string) ([]string, error) {

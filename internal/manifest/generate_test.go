@@ -65,7 +65,9 @@ func (g *generator) table(level int, run uint64) *Table {
 		Entries: g.rng.Uint64N(numberMax + 1), Deletions: 2, RangeDeletions: 3, Expiring: 4, Pointers: 5, OldestExpiry: 6,
 		NewestExpiry: 7, KeyBytes: 8, ValueBytes: 9, CreatedMs: 10, Jumps: g.rng.Uint64N(3)}
 	t.Keys, t.Partials = uint64(t.Num%3), uint64(t.Num%4)
-	t.SeqShift = base.SeqNum(t.Num % 2)
+	if t.SeqShift = base.SeqNum(t.Num % 2); t.SeqShift > 0 {
+		t.RangeDeletions, g.e.RequiredFeatures = 0, []string{FeatureIngest}
+	}
 	if t.Num%5 == 0 {
 		t.TenthOutdated, t.HalfOutdated = uint64(t.Num), uint64(t.Num%2)*uint64(t.Num+1)
 	}

@@ -51,6 +51,11 @@ const (
 	tableCountSize = 8
 	valueRefSize   = 16
 	jumpsSize      = 8
+	// tableSizeMax is the most bytes that an encoded Table takes in a list, its length
+	// included, without bounds and references.
+	tableSizeMax = 4 + tableFixedSize + 7*tableCountSize + jumpsSize
+	// listMax is the greatest length of a list in bytes.
+	listMax = int64(math.MaxUint32)
 )
 
 // The bits of byte 1 of an encoded Table.
@@ -80,10 +85,24 @@ func appendItems[T any](dst []byte, t tag, items []T, appendItem func(dst []byte
 	return dst
 }
 
+// checkLists returns an error if the list of added tables is too long to be encoded. Tables
+// refer to value files, so their number times that of value files counts. The other lists
+// are much shorter.
+func (e *Edit) checkLists() error {
+	n := int64(0)
+	for _, t := range e.AddTables {
+		n += tableSizeMax + int64(len(t.Smallest)+len(t.Largest)) + valueRefSize*int64(len(t.Values))
+	}
+	if n > listMax {
+		return fmt.Errorf("manifest: the list of %d tables takes %d bytes, want at most %d", len(e.AddTables), n, listMax)
+	}
+	return nil
+}
+
 // putLength stores the length of dst[start:] in the 4 bytes before start.
 func putLength(dst []byte, start int) {
 	n := len(dst) - start
-	invariant.Check(int64(n) <= math.MaxUint32, "a list of %d bytes in an edit", n)
+	invariant.Check(int64(n) <= listMax, "a list of %d bytes in an edit", n)
 	binary.LittleEndian.PutUint32(dst[start-4:], uint32(n))
 }
 

@@ -65,9 +65,9 @@ func addKeyspaceEdit(rng *rand.Rand, s State, e *Edit) {
 	}
 	switch rng.IntN(6) {
 	case 0:
-		e.RequiredFeatures = []string{featureA}
+		e.RequiredFeatures = append([]string{featureA}, e.RequiredFeatures...)
 	case 1:
-		e.RequiredFeatures = []string{featureA, featureB}
+		e.RequiredFeatures = append([]string{featureA, featureB}, e.RequiredFeatures...)
 	case 2:
 		e.OptionalFeatures = []string{"a-hint", "of-tomorrow"}
 	}
@@ -192,6 +192,7 @@ func TestKeyspace_RefusesAnInvalidTable(t *testing.T) {
 		{"a long life", set(Settings{DefaultTTLMs: base.TimeMsMax + 1}), "time to live"},
 		{"a long name of a function", set(Settings{MergeFunction: strings.Repeat("n", SettingNameMax+1)}), "names"},
 		{"a long name of a filter", set(Settings{Filter: strings.Repeat("n", SettingNameMax+1)}), "names"},
+		{"a log for feeds of one keyspace", put(&Keyspace{Number: 4, Name: "four", Settings: Settings{ChangeRetention: 1}}), "for feeds"},
 		{"more settings than fit", set(Settings{Unknown: strings.Repeat("n", settingsMax+1)}), "settings take"},
 		{"a feature without a name", Edit{RequiredFeatures: []string{""}}, "0 bytes"},
 		{"a feature with a long name", Edit{OptionalFeatures: []string{strings.Repeat("n", featureNameMax+1)}}, "65 bytes"},

@@ -26,7 +26,9 @@ import (
 // the caller may delete files that the state does not name. An end of the file that
 // is not proven goes to a new file. If the disk lacks space for that, Load writes the
 // end again in place. Edits then fail until there is space. If that write fails as
-// well, Load returns its error.
+// well, Load returns its error. On such a disk, Load also fails if a sync of the file's name
+// has failed. A power cut may then bring back the manifest before, and the caller deletes
+// its files.
 //
 // seal makes the keys of an encrypted manifest; it is nil for a plain one. The next edit
 // of an encrypted manifest goes to a new file.
@@ -250,19 +252,23 @@ func (s *Store) proveInPlace() error {
 // cleanUp makes the state durable if it is not proven to be, and removes older
 // manifests. It keeps them while the name of this one may still get lost.
 func (s *Store) cleanUp(l listing, proven bool) error {
-	for _, name := range l.temps {
-		_ = s.fs.Remove(s.fs.Join(s.dir, name)) // the next Load tries again
-	}
 	s.mu.old = slices.Clone(l.manifests[:len(l.manifests)-1])
 	if !proven {
+		doubted := s.doubted() // of this file: another one may take over
 		err := s.takeOverLocked(s.State())
-		if s.Err() == nil && errors.Is(err, vfs.ErrNoSpace) {
+		if s.Err() == nil && errors.Is(err, vfs.ErrNoSpace) && !doubted {
 			s.mu.renew = true
-			return s.proveInPlace()
+			err = s.proveInPlace()
 		}
 		if err != nil {
 			return err
 		}
+	}
+	for _, name := range l.temps {
+		_ = s.fs.Remove(s.fs.Join(s.dir, name)) // the next Load tries again
+	}
+	if s.mu.renew {
+		return nil
 	}
 	s.removeOldLocked()
 	// A crash may have lost edits behind the last one. Their nonces are used.

@@ -50,6 +50,12 @@ func TestApply_RefusesAnInvalidTree(t *testing.T) {
 	points, times := tableAt(20, 2, "k", "l"), tableAt(20, 2, "k", "l")
 	points.TenthOutdated, points.HalfOutdated = 2, 1
 	times.HalfExpired = 1
+	shifted := func(entries, deletions uint64) *Table {
+		m := tableAt(20, 2, "k", "l")
+		m.SeqShift, m.SmallestSeq, m.LargestSeq, m.Entries, m.RangeDeletions = 1, 1, 1, entries, deletions
+		return m
+	}
+	ingest := func(m *Table) Edit { return Edit{AddTables: []*Table{m}, RequiredFeatures: []string{FeatureIngest}} }
 	add := func(tables ...*Table) Edit { return Edit{AddTables: tables} }
 	drop := func(places ...Place) Edit { return Edit{DropTables: places} }
 	values := func(files ...*ValueFile) Edit { return Edit{AddValues: files} }
@@ -88,6 +94,9 @@ func TestApply_RefusesAnInvalidTree(t *testing.T) {
 		{"more entries than can be", add(endless), "counts more than the limit"},
 		{"discard points out of order", add(points), "discard points 2 and 1"},
 		{"a half without a tenth", add(times), "expiry times 0 and 1"},
+		{"a shift of no entries", ingest(shifted(0, 0)), "with 0 entries"},
+		{"a shift of a range tombstone", ingest(shifted(1, 1)), "and 1 range tombstones"},
+		{"a shift without the feature", add(shifted(1, 0)), `without the feature "ingest"`},
 		{"a table of the future", add(tableAt(100, 2, "k", "l")), "next file is 100"},
 		{"a pointer to nowhere", add(tableAt(20, 2, "k", "l", ValueRef{99, 1})), "not live"},
 		{"a pointer to a table's number", add(tableAt(20, 2, "k", "l", ValueRef{4, 1})), "not live"},

@@ -84,6 +84,9 @@ func (s State) apply(e *Edit, d *draft) (State, error) {
 	if err := errors.Join(errs[:]...); err != nil {
 		return s, err
 	}
+	if err := checkShifts(s.RequiredFeatures, e.AddTables); err != nil {
+		return s, err
+	}
 	e.FormatVersion.into(&s.FormatVersion)
 	e.ID.into(&s.ID)
 	e.HashSeed.into(&s.HashSeed)

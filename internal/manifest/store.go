@@ -122,11 +122,14 @@ func (s *Store) Unproven() bool { return s.unproven }
 // Append makes e durable. If Append fails after it began to write, a crash may keep or lose
 // the edit. Then every later call fails. Nothing may delete a file that the state before or
 // after the edit refers to. If Append fails earlier, because the edit cannot follow the
-// state or lacks space, nothing has changed.
+// state, is too long or lacks space, nothing has changed.
 func (s *Store) Append(e Edit) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.Err(); err != nil {
+		return err
+	}
+	if err := e.checkLists(); err != nil {
 		return err
 	}
 	state, err := s.State().Apply(e)

@@ -95,7 +95,11 @@ func (s *Store) writeTempWith(number uint64, state State, room int64) (journal, 
 
 // fill writes header, snapshot and zeros for the room, and syncs.
 func (j *journal) fill(f vfs.File, state State, salt uint64, room int64, seal record.Sealer) error {
-	snapshot := state.snapshot().AppendTo(nil)
+	e := state.snapshot()
+	if err := e.checkLists(); err != nil {
+		return err
+	}
+	snapshot := e.AppendTo(nil)
 	length := record.Size(int64(len(snapshot)), record.MaxPayload)
 	used := record.Start + length
 	if room > 0 {
@@ -152,6 +156,9 @@ func (s *Store) adopt(j journal, old vfs.File) error {
 		return nil
 	}
 	_ = j.file.Close() // its content has been synced
+	if renamed && old != nil {
+		s.noteDoubt(path)
+	}
 	poisons := renamed || !errors.Is(err, vfs.ErrNoSpace) || !s.withdraw(path)
 	if err = s.wrap("rename", j.number, err); poisons {
 		s.err.Store(&err)
@@ -170,6 +177,22 @@ func (s *Store) syncName() error {
 		err = s.fs.SyncDir(s.dir)
 	}
 	return err
+}
+
+// noteDoubt notes that a power cut may take the name path, although the next sync of the
+// directory may succeed. The note is an empty file with the temporary name. Without the note,
+// Load relies on that sync.
+func (s *Store) noteDoubt(path string) {
+	if note, err := s.fs.Create(path+tempSuffix, vfs.CatManifest); err == nil {
+		_ = note.Close() // it is empty
+	}
+}
+
+// doubted reports whether there is a note about the name of the current file. A file with
+// content is no note: a power cut may leave both names of a rename.
+func (s *Store) doubted() bool {
+	info, err := s.fs.Stat(s.path(s.mu.file.number) + tempSuffix)
+	return err == nil && info.Size == 0
 }
 
 // withdraw removes the temporary file after a failed rename to path. It reports true if it is

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,4 +108,92 @@ func TestTakeover_RenameWithoutSpaceThatMayHaveHappenedFailsForGood(t *testing.T
 			t.Errorf("%s: later edits would be appended to the old file", name)
 		}
 	}
+}
+
+// The system takes names for durable whose sync has failed. If Load relied on such a name, its
+// caller would delete files of the manifest that a power cut brings back.
+func TestDiskFull_LoadRefusesAManifestWhoseNameAPowerCutMayTake(t *testing.T) {
+	t.Parallel()
+	for _, fate := range []vfs.SyncFate{vfs.SyncDropped, vfs.SyncHalf} {
+		disk := newTestDisk(t)
+		faults := faultfs.New(disk)
+		s, next := fullStore(t, faults)
+		faults.Add(faultfs.Rule{Op: vfs.OpSyncDir, Sync: fate})
+		if err := s.Append(next()); !errors.Is(err, faultfs.ErrInjected) {
+			t.Fatalf("fate %d: Append returned %v", fate, err)
+		}
+		_ = s.Close() // it repeats the error
+		disk.SetCapacity(disk.UsedBytes())
+		for range 2 {
+			if _, _, err := Load(disk, testDir, false, testRandom(2), nil); !errors.Is(err, vfs.ErrNoSpace) {
+				t.Errorf("fate %d: Load on the full disk returned %v", fate, err)
+			}
+		}
+		reader, _, err := Load(disk, testDir, true, nil, nil)
+		must(t, err)
+		must(t, reader.Close())
+
+		disk.SetCapacity(1 << 30)
+		s, _, err = Load(disk, testDir, false, testRandom(3), nil)
+		must(t, err)
+		wantLoaded(t, disk, s)
+		must(t, s.Close())
+		names, err := disk.List(testDir)
+		must(t, err)
+		if want := []string{FileName(3)}; !slices.Equal(names, want) {
+			t.Errorf("fate %d: the directory has %q, want %q", fate, names, want)
+		}
+	}
+}
+
+// A power cut may leave both names of a rename. The name is durable then.
+func TestDiskFull_LoadTakesAManifestWithBothNames(t *testing.T) {
+	t.Parallel()
+	disk := newTestDisk(t)
+	s, next := fullStore(t, disk)
+	must(t, s.Append(next()))
+	path := s.path(s.mu.file.number)
+	must(t, disk.Link(path, path+tempSuffix))
+	disk = disk.Clone() // the process dies
+	disk.SetCapacity(disk.UsedBytes())
+	s, _, err := Load(disk, testDir, false, testRandom(2), nil)
+	must(t, err)
+	must(t, s.Close())
+	if _, err := disk.Stat(path + tempSuffix); !errors.Is(err, vfs.ErrNotExist) {
+		t.Errorf("the temporary name is still there: %v", err)
+	}
+}
+
+// With a wrong length in its snapshot, the new manifest could not be loaded, and the old one
+// would be gone.
+func TestTakeover_MoreTablesThanAListHoldsChangeNothing(t *testing.T) {
+	t.Parallel()
+	disk := newTestDisk(t)
+	s, next := fullStore(t, disk)
+	before, huge := s.State(), s.State()
+	// The tables share their references, so that they take little memory here.
+	refs := make([]ValueRef, 1<<20)
+	huge.Version = new(Version)
+	for range listMax/(valueRefSize*int64(len(refs))) + 1 {
+		huge.Version.Levels[Levels-1] = append(huge.Version.Levels[Levels-1], tableAt(1, Levels-1, "a", "b", refs...))
+	}
+	s.state.Store(&huge)
+	wantRefused := func(what string, e Edit) {
+		if err := s.Append(e); err == nil || !strings.Contains(err.Error(), "the list of 256 tables takes") {
+			t.Fatalf("%s: %v", what, err)
+		}
+		must(t, s.Err())
+	}
+	wantRefused("a long snapshot", next())
+	s.state.Store(&before)
+	wantRefused("a long edit", Edit{AddTables: huge.Version.Levels[Levels-1]})
+	names, err := disk.List(testDir)
+	must(t, err)
+	if len(names) != 1 {
+		t.Errorf("files are left over: %v", names)
+	}
+	wantLoaded(t, disk, s)
+	must(t, s.Append(next()))
+	must(t, s.Close())
+	wantLoaded(t, disk, s)
 }

@@ -56,6 +56,9 @@ type job struct {
 	// commits arrive.
 	upTo base.SeqNum
 	next base.FileNum
+	// screened is compact.Range.Screened.
+	screened func(t *manifest.Table) bool
+
 	live collect.LiveSet // what is known since collecting began
 	// gathered is how many bytes of values were brought into the order of their keys,
 	// gatherMax how many there were when that began.
@@ -63,9 +66,11 @@ type job struct {
 }
 
 // Compact takes a range to the last level and frees what is deleted in it. Without
-// bounds it also brings values into the order of their keys and collects garbage.
+// bounds it also brings values into the order of their keys and collects garbage. Filters
+// are asked about all values of the range.
 func (e *Engine) Compact(ctx context.Context, o Options) error {
 	return e.run(ctx, "compact", o, func(j *job) error {
+		j.screened = e.Jobs.Screened()
 		if err := j.compact(); err != nil {
 			return err
 		}
@@ -163,7 +168,9 @@ func (j *job) compact() error {
 // mergeAll repeats a step that merges. When there is no room for that, what
 // collection frees may be enough.
 func (j *job) mergeAll(step func() (bool, error)) error {
-	j.next = j.Store.NextFile()
+	if err := j.boundMerges(); err != nil {
+		return err
+	}
 	err := j.mergeEach(step)
 	if !errors.Is(err, vfs.ErrNoSpace) || j.inRange() {
 		return err
@@ -174,8 +181,20 @@ func (j *job) mergeAll(step func() (bool, error)) error {
 	if e := j.sweep(); e != nil {
 		return errors.Join(err, e)
 	}
-	j.next = j.Store.NextFile()
+	if e := j.boundMerges(); e != nil {
+		return errors.Join(err, e)
+	}
 	return j.mergeEach(step)
+}
+
+// boundMerges sets next for merges. It waits for a merge under way: that one began before
+// this job, and may keep what this job must free.
+func (j *job) boundMerges() error {
+	_, err := j.locked(j.Jobs.Compacting, func() (bool, error) {
+		j.next = j.Store.NextFile()
+		return false, nil
+	})
+	return err
 }
 
 // gatherAll gathers and collects in turns: each makes room for the other. It ends
@@ -265,7 +284,7 @@ func (j *job) sweep() error {
 
 // keys is what is taken to the last level.
 func (j *job) keys() compact.Range {
-	return compact.Range{Lo: j.o.Lower, Hi: j.o.Upper, UpTo: j.upTo, Next: j.next}
+	return compact.Range{Lo: j.o.Lower, Hi: j.o.Upper, UpTo: j.upTo, Next: j.next, Screened: j.screened}
 }
 
 func (j *job) shape() compact.Shape { return j.Jobs.Shape(work.Busy, j.Store.Horizon()) }

@@ -9,8 +9,8 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 )
 
-// ErrFull says that a table has no references left for entries. It takes tens of
-// gigabytes to get there.
+// ErrFull says that a table has no references left for entries. That takes about 8 GiB
+// of values a little longer than 512 KiB, each in a chunk of its own. Shorter ones take more.
 var ErrFull = errors.New("memtable: full")
 
 // ErrTooLarge says that an entry exceeds the address space.

@@ -36,12 +36,13 @@ func slotBits(n uint64) uint {
 	return min(max(uint(bits.Len64(n+n/2)), slotBitsMin), slotBitsMax)
 }
 
-// room returns for how many keys the index is large enough.
+// room returns for how many keys the index is large enough: the greatest number for which
+// slotBits returns its size.
 func (ix *index) room() uint64 {
 	if ix == nil {
 		return 0
 	}
-	return (uint64(ix.mask) + 1) / 3 * 2
+	return (uint64(ix.mask) + 1) * 2 / 3
 }
 
 func newIndex(mem *counted, slotBits uint) (*index, error) {

@@ -152,6 +152,24 @@ func TestIndex_OutgrownStaysReadable(t *testing.T) {
 	}
 }
 
+// TestIndex_IsMadeOnceForEachSize adds keys one by one. The first index is the smallest one, and
+// each further one is a copy of twice the size.
+func TestIndex_IsMadeOnceForEachSize(t *testing.T) {
+	t.Parallel()
+	const keys = 5000
+	table := New(Options{Memory: newCounting()})
+	made, last := 0, (*index)(nil)
+	for i := range keys {
+		set(t, table, fmt.Sprint(i), "", 1)
+		if ix := table.index.Load(); ix != last {
+			made, last = made+1, ix
+		}
+	}
+	if want := int(slotBits(keys)) - slotBitsMin + 1; made != want {
+		t.Errorf("%d keys took %d indexes, want %d", keys, made, want)
+	}
+}
+
 func TestTable_EmptyIsSmall(t *testing.T) {
 	t.Parallel()
 	table := New(Options{SizeHint: 1 << 20})

@@ -91,7 +91,11 @@ func TestRecord_ReportsPartsOutOfOrder(t *testing.T) {
 		{First, Close}, {Whole, Last}, {First, Last, Middle}} {
 		b := NewBuilder(testSalt, MaxPayload, nil)
 		for _, kind := range kinds {
-			b.Frame(kind, []byte("part"), 0)
+			payload := []byte("part")
+			if kind == Mark || kind == Close {
+				payload = nil
+			}
+			b.Frame(kind, payload, 0)
 		}
 		frames, _ := b.Sealed()
 		_, r, err := readAll(append(make([]byte, Start), frames...))
@@ -118,14 +122,16 @@ func TestFrame_ThatBreaksTheRulesDoesNotVerify(t *testing.T) {
 		t.Fatalf("%q: %v", got, err)
 	}
 	for name, change := range map[string]func(b []byte){
-		"unknown kind": func(b []byte) { b[8] = 8 },
-		"no kind":      func(b []byte) { b[8] = 0 },
-		"another tag":  func(b []byte) { b[9]++ },
-		"padding":      func(b []byte) { b[FrameHeaderSize+6] = 1 },
-		"mark beyond":  func(b []byte) { binary.LittleEndian.PutUint64(b[24:], Start+8) },
-		"mark below 0": func(b []byte) { binary.LittleEndian.PutUint64(b[24:], 1<<63) },
-		"length":       func(b []byte) { binary.LittleEndian.PutUint32(b[12:], 1<<31) },
-		"chain":        func(b []byte) { b[16]++ },
+		"unknown kind":  func(b []byte) { b[8] = 8 },
+		"no kind":       func(b []byte) { b[8] = 0 },
+		"another tag":   func(b []byte) { b[9]++ },
+		"padding":       func(b []byte) { b[FrameHeaderSize+6] = 1 },
+		"mark beyond":   func(b []byte) { binary.LittleEndian.PutUint64(b[24:], Start+8) },
+		"mark below 0":  func(b []byte) { binary.LittleEndian.PutUint64(b[24:], 1<<63) },
+		"mark of bytes": func(b []byte) { b[8] = uint8(Mark) },
+		"close payload": func(b []byte) { b[8] = uint8(Close) },
+		"length":        func(b []byte) { binary.LittleEndian.PutUint32(b[12:], 1<<31) },
+		"chain":         func(b []byte) { b[16]++ },
 	} {
 		got, r, err := readAll(frame(change))
 		if len(got) != 0 || (err == nil && r.Torn() == nil) {

@@ -41,7 +41,7 @@ const (
 	// Next is the last frame of a file that continues in another one. The
 	// payload names that file.
 	Next Kind = 6
-	// Close is the last frame of a file that its writer closed cleanly.
+	// Close is the last frame of a file that its writer closed cleanly. It has no payload.
 	Close Kind = 7
 )
 

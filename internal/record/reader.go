@@ -175,9 +175,16 @@ func (r *Reader) frameAt(offset int64) (f Frame, bad *base.CorruptionError, err 
 		return Frame{}, bad, nil
 	}
 	f.Payload = body[:length]
-	for i, c := range body[length:] {
+	zeros := length // where they begin
+	switch {
+	case kind == Mark:
+		zeros = 0
+	case kind == Close && length > 0:
+		return Frame{}, base.Corrupt(offset, "length of a close frame's payload", length, 0), nil
+	}
+	for i, c := range body[zeros:] {
 		if c != 0 {
-			return Frame{}, base.Corrupt(offset+FrameHeaderSize+length+int64(i), "padding", c, 0), nil
+			return Frame{}, base.Corrupt(offset+FrameHeaderSize+zeros+int64(i), "padding", c, 0), nil
 		}
 	}
 	if f.Durable < 0 || f.Durable > offset {

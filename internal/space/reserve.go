@@ -114,7 +114,7 @@ func (r *Reserve) Admit(ctx context.Context, bytes int64) error {
 		return nil
 	}
 	r.promised.Add(-bytes)
-	if r.promise(bytes) {
+	if r.Promise(bytes) {
 		return nil
 	}
 	r.beginWait(bytes)
@@ -123,11 +123,11 @@ func (r *Reserve) Admit(ctx context.Context, bytes int64) error {
 		if err := r.o.Group.Sleep(ctx, waitEvery); err != nil {
 			return err
 		}
-		if r.promise(bytes) {
+		if r.Promise(bytes) {
 			return nil
 		}
 	}
-	if r.promise(bytes) { // what a job has freed in its last step
+	if r.Promise(bytes) { // what a job has freed in its last step
 		return nil
 	}
 	r.refused.Add(1)
@@ -155,8 +155,9 @@ func (r *Reserve) Yield(ctx context.Context) error {
 	return nil
 }
 
-// promise checks how much is left, and promises that many bytes if it is enough.
-func (r *Reserve) promise(bytes int64) bool {
+// Promise looks how much is free, and promises that many bytes if there is room. It does not
+// wait. The caller calls Taken when the bytes are on the disk, or when they will not come.
+func (r *Reserve) Promise(bytes int64) bool {
 	r.looking.Lock()
 	defer r.looking.Unlock()
 	if r.lookLocked() < bytes {

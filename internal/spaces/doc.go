@@ -9,7 +9,8 @@
 //  2. Its gate shuts: commits that write to the keyspace fail.
 //  3. A commit deletes the range of its stored keys. Older snapshots still see them.
 //  4. When no older snapshot is left, the dropper frees the range, as DropPrefix
-//     does: it drops tables that hold nothing else without reading them.
+//     does: it drops tables that hold nothing else without reading them. Dropped
+//     neighbours are freed together.
 //  5. When no key of the range is left, an edit forgets the keyspace.
 //
 // After a crash, the next Open for writing goes on with step 3. No number is used

@@ -124,6 +124,7 @@ func (r *Registry) Step() (again time.Duration, err error) {
 	ctx := r.o.Group.Stopped()
 	table := r.o.Store.State().Keyspaces
 	oldest := r.o.Store.OldestSnapshot()
+	r.freeTogether(ctx, table, oldest)
 	var gone []uint32
 	var failed error
 	for _, k := range table {
@@ -157,6 +158,45 @@ func (r *Registry) Step() (again time.Duration, err error) {
 		return 0, failed
 	}
 	return again, nil
+}
+
+// freeTogether frees dropped keyspaces that are neighbours as one range. Thousands of small
+// ones may share a table, which freeing one after the other would rewrite as often. It leaves
+// the rest to empty, also all errors.
+func (r *Registry) freeTogether(ctx context.Context, table []*manifest.Keyspace, oldest base.SeqNum) {
+	var lo, hi []byte
+	n := 0
+	free := func() {
+		if n > 1 {
+			_ = r.o.Free(ctx, lo, hi) // empty tries again
+		}
+		n = 0
+	}
+	for _, k := range table {
+		if !k.Dropping || !r.unseen(k.Number, oldest) {
+			free()
+			continue
+		}
+		s := keyspace.New(k.Number)
+		if held, err := r.holds(&s); !held || err != nil {
+			continue
+		}
+		from, to := s.Bounds()
+		if n == 0 {
+			lo = from
+		}
+		hi = to
+		n++
+	}
+	free()
+}
+
+// unseen reports whether no snapshot from oldest on sees the keys of a dropped keyspace, as far
+// as is known.
+func (r *Registry) unseen(number uint32, oldest base.SeqNum) bool {
+	known, ok := r.tombstones.Load(number)
+	t, _ := known.(tombstone)
+	return !ok || t.failed == nil && t.at != 0 && oldest >= t.at
 }
 
 // forget removes dropped keyspaces from the table.

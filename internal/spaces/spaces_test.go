@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -184,6 +185,33 @@ func TestStep_WhileAnOlderSnapshotIsOpenOnlyTheFirstOneReadsTheTree(t *testing.T
 	e.Store.Release(slot)
 	if _, n := reads(); n == 0 || len(e.freed) != 1 {
 		t.Errorf("after the snapshot, the step reads the tree %d times, and frees %q", n, e.freed)
+	}
+}
+
+func TestStep_FreesDroppedNeighboursTogether(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t)
+	var all []*Handle
+	for _, name := range []string{"a", "b", "kept", "c", "empty", "d"} {
+		h := e.open(name)
+		if name != "empty" {
+			e.Must(e.set(h, "k"))
+		}
+		all = append(all, h)
+	}
+	for _, name := range []string{"a", "b", "c", "empty", "d"} {
+		e.Must(e.Drop(t.Context(), name))
+	}
+	e.step()
+	var want [][2][]byte
+	// The stub frees nothing, so each keyspace follows by itself.
+	for _, ends := range [][2]int{{0, 1}, {3, 5}, {0, 0}, {1, 1}, {3, 3}, {5, 5}} {
+		lo, _ := all[ends[0]].Space.Bounds()
+		_, hi := all[ends[1]].Space.Bounds()
+		want = append(want, [2][]byte{lo, hi})
+	}
+	if !reflect.DeepEqual(e.freed, want) {
+		t.Errorf("%q was freed, want %q", e.freed, want)
 	}
 }
 

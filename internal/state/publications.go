@@ -77,17 +77,17 @@ func (p *publications) thinLocked(now int64) {
 }
 
 // since returns for how long at least there has been a version after seq, 0 if
-// there is none.
+// there is none. The version may have become visible after now.
 func (p *publications) since(seq base.SeqNum, now int64) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, x := range p.past {
 		if x.seq > seq {
-			return time.Duration(now - x.at)
+			return time.Duration(max(0, now-x.at))
 		}
 	}
 	if newest := base.SeqNum(p.newest.seq.Load()); newest > seq {
-		return time.Duration(now - p.newest.at.Load())
+		return time.Duration(max(0, now-p.newest.at.Load()))
 	}
 	return 0
 }

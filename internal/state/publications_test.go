@@ -43,3 +43,15 @@ func TestPublications_AgeOfASnapshotIsNeverTooLongAndLittleTooShort(t *testing.T
 		}
 	}
 }
+
+// A commit may become visible between the moment that Stats takes and its look at the history.
+func TestPublications_NoAgeIsNegative(t *testing.T) {
+	t.Parallel()
+	var p publications
+	for _, at := range []int64{100, 100 + publicationEvery} { // the second one is remembered
+		p.note(base.SeqNum(at), at)
+		if age := p.since(base.SeqNum(at-1), at-1); age != 0 {
+			t.Errorf("the version of moment %d is %v old one nanosecond before it", at, age)
+		}
+	}
+}

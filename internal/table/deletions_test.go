@@ -53,6 +53,20 @@ func TestRangeTombstones_TableWithoutEntries(t *testing.T) {
 	}
 }
 
+func TestRangeTombstones_ATableWithoutEntriesHasTwoSlots(t *testing.T) {
+	t.Parallel()
+	data, _ := mustBuildWith(t, nil, deletionOf("b", "m", 7), WriterOptions{Salt: 3})
+	f, err := decodeFooter(data[len(data)-footerSize:], int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.hash.slots++
+	f.propsLen -= int64(f.hash.slotBytes) // so that the parts still fit the file
+	if err := f.check(f.size, 0); !errors.Is(err, base.ErrCorrupt) {
+		t.Errorf("with %d slots: %v", f.hash.slots, err)
+	}
+}
+
 func TestRangeTombstones_NoEndTakesNoBytes(t *testing.T) {
 	t.Parallel()
 	last := bytes.Repeat([]byte{0xff}, base.MaxKeySize)

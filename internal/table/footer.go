@@ -147,6 +147,8 @@ func (f *footer) check(size int64, zero byte) error {
 		return base.Corrupt(at+48, "count of blocks", f.blocks, fmt.Sprintf("the number for %d bytes of blocks", f.dataEnd))
 	case f.blocks == 0 && f.delsLen == 0:
 		return base.Corrupt(at+48, "count of blocks", 0, "blocks, or range deletions")
+	case f.blocks == 0 && h.slots != slotsFor(0, false):
+		return base.Corrupt(at+56, "count of slots without blocks", h.slots, slotsFor(0, false))
 	case h.slots <= 1 || h.slots > uint64(size/int64(h.slotBytes)):
 		return base.Corrupt(at+56, "count of slots", h.slots, "a number that fits the file")
 	case f.propsLen < 0 || f.propsLen > size:

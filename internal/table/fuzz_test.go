@@ -176,6 +176,39 @@ func readAll(t *testing.T, v *view) {
 	}
 }
 
+// The checksums are right. Reads do not look at what is wrong.
+func TestVerify_FindsMetadataThatNoWriterMakes(t *testing.T) {
+	t.Parallel()
+	verify := func(name string, data []byte, sound bool) {
+		t.Helper()
+		if err := mustOpen(t, data, ReaderOptions{}).Verify(); (err == nil) != sound || err != nil && !errors.Is(err, base.ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	entry := func(key string, m base.Meta) base.Entry { return base.Entry{Key: []byte(key), Seq: 5, Meta: m} }
+	for name, m := range map[string]base.Meta{
+		"a partial entry that expires":       {Kind: base.KindMerge, ExpiresAt: 1000},
+		"a partial entry with a user's byte": {Kind: base.KindRenew, User: 1},
+	} {
+		data, _ := mustBuild(t, []base.Entry{entry("a", m)}, WriterOptions{Salt: 3})
+		verify(name, data, false)
+	}
+	data, _ := mustBuild(t, []base.Entry{entry("a", base.Meta{Kind: base.KindSet, ExpiresAt: 1000}), entry("b", base.Meta{Kind: base.KindSet}),
+		entry("c", base.Meta{Kind: base.KindSet, ExpiresAt: 2000})}, WriterOptions{Salt: 3})
+	verify("a block in which one entry does not expire", data, true)
+	f, err := decodeFooter(data[len(data)-footerSize:], int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := decodeBlockEntry(data[f.directoryOff():])
+	v := makeView(e, data[e.keyOff:e.keyOff+int64(e.keyLen)], 0)
+	v.part[v.oExpiries+v.expiries.bytes()] = 1
+	if !reseal(data) {
+		t.Fatal("the footer is invalid")
+	}
+	verify("an expiry of that entry", data, false)
+}
+
 // TestHostile_DamagedTablesAreErrors damages tables at random and gives them valid
 // checksums. So it tests the code behind the checksums without a fuzzer.
 func TestHostile_DamagedTablesAreErrors(t *testing.T) {

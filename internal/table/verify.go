@@ -77,6 +77,9 @@ func (c *verifier) verifyEntry(b, i int, v *view) error {
 	if order > 0 || order == 0 && c.seq <= seq {
 		return base.Corrupt(v.keyOff, "order of entries", fmt.Sprintf("%q#%d after %q#%d", key, seq, c.last, c.seq), "ascending keys, descending numbers")
 	}
+	if err := v.checkMeta(i, m); err != nil {
+		return err
+	}
 	if order != 0 {
 		p.Keys++
 		found, err := c.leadsTo(key, b, i)
@@ -111,6 +114,18 @@ func (c *verifier) verifyEntry(b, i int, v *view) error {
 	from, to := v.valueSpan(i)
 	p.KeyBytes += uint64(len(key))
 	p.ValueBytes += uint64(to - from)
+	return nil
+}
+
+// checkMeta reports metadata of entry i that no writer makes. It causes no wrong answers, so
+// view.check does not look for it.
+func (v *view) checkMeta(i int, m base.Meta) error {
+	if m.Kind.Partial() && (m.ExpiresAt != 0 || m.User != 0) {
+		return base.Corrupt(v.keyOff, "metadata of a partial entry", fmt.Sprintf("expiry %d, user byte %d", m.ExpiresAt, m.User), "none")
+	}
+	if x := v.expiries.load(v.part, v.oExpiries, i); x != 0 && v.flagsOf(i)&flagExpires == 0 {
+		return base.Corrupt(v.keyOff, "expiry of an entry that does not expire", x, 0)
+	}
 	return nil
 }
 

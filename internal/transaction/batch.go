@@ -28,6 +28,10 @@ const rangeOverhead = 700
 // leaves this package.
 var errPieceFull = errors.New("stoat: the piece of the batch is full")
 
+// errUnfinished says that the commit of a piece panicked, or ended its goroutine, so that it has
+// no outcome.
+var errUnfinished = errors.New("stoat: the commit of a piece of the batch did not return")
+
 // A Batch is stoat.Batch, in one keyspace.
 type Batch struct {
 	b  *batch
@@ -229,8 +233,10 @@ func (c *batch) launch() error {
 		return err
 	}
 	arrived, piece := make(chan outcome, 1), c.piece
-	c.flying, c.piece, c.size = arrived, Txn{}, 0
+	c.piece, c.size = Txn{}, 0
+	c.err = errUnfinished // it stays after a panic of a file system or a context of the caller
 	piece.CommitAsync(func(version uint64, err error) { arrived <- outcome{version, err} }, Buffered)
+	c.flying, c.err = arrived, nil
 	return nil
 }
 

@@ -253,7 +253,7 @@ func (c *core) clear() {
 	}
 	c.levels.Close()
 	c.deletions.Init(false)
-	c.snapshot, c.gaps = iter.Snapshot{}, gapReader{}
+	c.snapshot, c.gaps, c.timed = iter.Snapshot{}, gapReader{}, timedReads{}
 	c.view, c.memtables, c.bounds.lower, c.bounds.upper = nil, nil, nil, nil
 }
 

@@ -15,6 +15,7 @@ type timedReads struct {
 	kind timedKind
 	at   uint64
 	gate *commit.Gate // of the keyspace; nil without timestamps
+	by   *timedCore   // the iterator that moves this one; nil for a point read
 }
 
 type timedKind uint8
@@ -137,7 +138,7 @@ func (it Iterator) seekVersion(t TimedTxn, key []byte) (item Item, found bool) {
 		return item, false
 	}
 	defer fault.Enter().Leave(&c.err)
-	c.timed = t.reads(timedRanges)
+	c.timed = t.reads(timedRanges, nil)
 	b, space := &c.bounds, t.tx.Space()
 	b.buffer = stamp.Append(space.Append(b.buffer[:0], nil), key, t.at)
 	n := len(b.buffer)
@@ -185,16 +186,27 @@ func (t TimedTxn) item(e base.Entry) Item {
 	return Item{tx: t.tx, entry: e, skip: t.tx.skip(own), timed: true}
 }
 
-// reads returns how reads at the timestamp are recorded: as checked says, unless the
-// keyspace is unchecked.
-func (t TimedTxn) reads(checked timedKind) timedReads {
+// reads returns how the reads of by at the timestamp are recorded: as checked says, unless
+// the keyspace is unchecked.
+func (t TimedTxn) reads(checked timedKind, by *timedCore) timedReads {
 	if t.tx.in.handle.Timestamps() == manifest.TimestampsUnchecked {
 		checked = timedUnchecked
 	}
-	return timedReads{checked, t.at, &t.tx.in.handle.Gate}
+	return timedReads{checked, t.at, &t.tx.in.handle.Gate, by}
 }
 
-// noteVersions is noteRange for versions with timestamps.
+// setTimed says how the iterator records what it reads. Another goroutine may have closed
+// the iterator.
+func (it Iterator) setTimed(reads timedReads) {
+	it.c.working.Lock()
+	defer it.c.working.Unlock()
+	if !it.closed() {
+		it.c.timed = reads
+	}
+}
+
+// noteVersions is noteRange for versions with timestamps. Backward, the iterator has read on
+// to the next key. The range then ends at the versions of the key that the caller was shown.
 func (c *core) noteVersions(reads *readset.Set) {
 	key, at := c.visible.Entry.Key, c.timed.at
 	switch valid := c.visible.Valid(); {
@@ -203,6 +215,8 @@ func (c *core) noteVersions(reads *readset.Set) {
 		reads.AddRangeThroughAt(c.start, key, at)
 	case !c.reverse:
 		reads.AddRangeAt(c.start, c.bounds.upper, at)
+	case c.timed.by.ahead():
+		reads.AddRangeAt(c.timed.by.group, c.start, at)
 	case valid:
 		reads.AddRangeAt(key, c.start, at)
 	default:

@@ -36,7 +36,8 @@ type timedCore struct {
 	stored []byte
 	key    []byte // memory for the current user's key, if it has zero bytes
 	seek   []byte // memory for keys to seek
-	// group is what the stored versions of the current key begin with.
+	// group is what the stored versions of the current key begin with. While valid is set,
+	// that is the key that is shown.
 	group []byte
 }
 
@@ -54,9 +55,7 @@ func (t TimedTxn) Iterator(o IterOptions) TimedIterator {
 	lower, upper := base.WithPrefix(o.Lower, o.Upper, o.Prefix, nil)
 	o.Lower, o.Upper, o.Prefix, o.AllVersions = encodeBound(lower), encodeBound(upper), nil, false
 	c.versions = t.tx.Iterator(o)
-	if c.versions.Err() == nil {
-		c.versions.c.timed = t.reads(timedUpTo)
-	}
+	c.versions.setTimed(t.reads(timedUpTo, c))
 	return it
 }
 
@@ -282,6 +281,10 @@ func (c *timedCore) wrote() bool {
 	w := c.t.tx.s.writes
 	return w != nil && w.Pending.Len() != c.versions.c.own
 }
+
+// ahead reports whether the current key is that of group, and versions, which goes backward,
+// has passed it.
+func (c *timedCore) ahead() bool { return c.valid && !c.all }
 
 // Valid is stoat.TimedIterator.Valid.
 func (it TimedIterator) Valid() bool { return it.c != nil && it.c.shows() }

@@ -127,6 +127,28 @@ func step() int {
 	return 1
 }
 
+// The record has the right checksum.
+func TestDamage_AByteOtherThanZeroBehindAValueIsReported(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{60, 2*chunkSize + 1} { // in one part and in chunks
+		values := []stored{{key: []byte("key"), seq: 5, value: make([]byte, size)}}
+		data, _ := mustWrite(t, values, WriterOptions{Num: testNum, Salt: testSalt})
+		if n := exercise(t, data, values); n != 0 {
+			t.Fatalf("a value of %d bytes: %d errors before any damage", size, n)
+		}
+		h, err := decodeHeader(data[fileHeaderSize:], fileHeaderSize, int64(len(data)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		data[fileHeaderSize+h.valueEnd()] = 1
+		reseal(data)
+		const reads = 4 // two of Get, one of NewValueReader, one of Verify
+		if n := exercise(t, data, values); n != reads {
+			t.Errorf("a value of %d bytes: %d of %d reads fail", size, n, reads)
+		}
+	}
+}
+
 func TestOpen_RefusesTheChecksumOfARemapThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	data, _ := smallFile(t, false)

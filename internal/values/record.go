@@ -140,12 +140,26 @@ func (h *header) checkRecord(salt uint64, at int64, rec []byte) error {
 	if err := checkSum(h.recordSum(salt, at, rec), h.sum, at, "checksum of a value's record"); err != nil {
 		return err
 	}
+	if err := h.checkPadding(rec[h.valueEnd():], at); err != nil {
+		return err
+	}
 	sums := rec[alignUp(h.valueEnd()):]
 	for i := range h.chunks() {
 		from := h.valueOff() + i*chunkSize
 		chunk := rec[from:min(from+chunkSize, h.valueEnd())]
 		if err := checkSum(partSum(salt, chunk, at+from), binary.LittleEndian.Uint64(sums[sumSize*i:]), at+from, "checksum of a part of a value"); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// checkPadding checks the zeros at the beginning of tail, the part behind the value of the
+// record at offset at.
+func (h *header) checkPadding(tail []byte, at int64) error {
+	for i, b := range tail[:alignUp(h.valueEnd())-h.valueEnd()] {
+		if b != 0 {
+			return base.Corrupt(at+h.valueEnd()+int64(i), "byte behind a value", b, 0)
 		}
 	}
 	return nil

@@ -100,6 +100,9 @@ func (v *ValueReader) openChunked() error {
 	if err := checkSum(headSum(v.s.salt, v.at, head, tail, tailOff), v.h.sum, v.at, "checksum of a value's record"); err != nil {
 		return err
 	}
+	if err := v.h.checkPadding(tail, v.at); err != nil {
+		return err
+	}
 	v.head, v.sums = head, tail[alignUp(v.h.valueEnd())-v.h.valueEnd():]
 	v.chunkOff = v.Size() // no chunk is loaded
 	return nil

@@ -270,6 +270,37 @@ func TestDiscardBelow_DropsDeletionsBecauseTablesEndBetweenKeys(t *testing.T) {
 	})
 }
 
+// The latest version of a key arrives when a table of the last level begins with that key. So it
+// lies in a table before that one.
+func TestDiscardBelow_DropsVersionsBehindTheEndOfATable(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		db, err := inside.Open(testkit.Dir, &stoat.Options{FS: memfs.New(), MemtableSize: 128 << 10}, work.Executor{})
+		testkit.Must(t, err)
+		ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
+		testkit.Must(t, err)
+		commitVersions(t, db.DB, ks)
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		v := db.Engine.Store.Version()
+		tables := v.Levels[len(v.Levels)-1]
+		key, _, ok := stamp.Decode(tables[len(tables)/2].Smallest[2:], nil) // behind the number of the keyspace
+		if !ok || len(tables) < 10 {
+			t.Fatalf("%d tables, and the middle one begins with %q", len(tables), key)
+		}
+		const later = discardVersions + 1
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(ks).At(later).Set(key, make([]byte, 100)) }))
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		testkit.Must(t, ks.DiscardBelow(later))
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		report, err := db.Check(t.Context(), stoat.CheckOptions{})
+		testkit.Must(t, err)
+		if report.Entries != discardKeys {
+			t.Errorf("tables have %d versions of %d keys", report.Entries, discardKeys)
+		}
+		testkit.Must(t, db.Close())
+	})
+}
+
 // Each time that the point rises it makes nothing garbage, or what an earlier merge left.
 func TestDiscardBelow_RaisesThatMakeNoGarbageCauseNoMerges(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -126,5 +127,75 @@ func TestFilter_IsAskedOnlyAboutLiveValues(t *testing.T) {
 	testkit.Must(t, db.Close())
 	if want := map[string]bool{"b": true}; !maps.Equal(asked, want) {
 		t.Errorf("the filter was asked about %v, want %v", asked, want)
+	}
+}
+
+// They may have come there before the keyspace had the filter. And a filter may drop later
+// what it has kept.
+func TestFilter_CompactAsksAboutValuesInTheLastLevel(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	db := testkit.OpenOn(t, disk, nil)
+	for _, name := range []string{"a", "b", "c"} {
+		ks, err := db.Keyspace(name, nil)
+		testkit.Must(t, err)
+		testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.In(ks).Set([]byte(name), []byte("value")) }))
+	}
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.Must(t, db.Close())
+	var mu sync.Mutex
+	asked := map[string]bool{}
+	filter := &namedFilter{"notes keys", func(key []byte) (stoat.FilterDecision, []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked[string(key)] = true
+		return stoat.FilterKeep, nil
+	}}
+	db = testkit.OpenOn(t, disk, func(o *stoat.Options) { o.Filters = []stoat.Filter{filter} })
+	for _, name := range []string{"a", "c"} {
+		_, err := db.Keyspace(name, &stoat.KeyspaceOptions{Filter: filter.name})
+		testkit.Must(t, err)
+	}
+	for range 2 {
+		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+		mu.Lock()
+		if want := map[string]bool{"a": true, "c": true}; !maps.Equal(asked, want) {
+			t.Errorf("the filter was asked about %v, want %v", asked, want)
+		}
+		clear(asked)
+		mu.Unlock()
+	}
+	testkit.Must(t, db.Close())
+}
+
+// A readingFilter is a function that reads values.
+type readingFilter func(v *stoat.FilterValue)
+
+func (readingFilter) Name() string { return "reads" }
+
+func (f readingFilter) Filter(_ []byte, v *stoat.FilterValue) (stoat.FilterDecision, []byte) {
+	f(v)
+	return stoat.FilterKeep, nil
+}
+
+func TestFilter_ReadsValuesThatAreTooLongToFoldOnto(t *testing.T) {
+	t.Parallel()
+	const size = 64<<20 + 1
+	var read atomic.Int64
+	filter := readingFilter(func(v *stoat.FilterValue) {
+		value, err := v.Bytes()
+		if err != nil {
+			t.Error(err)
+		}
+		read.Store(int64(len(value)))
+	})
+	db := testkit.OpenOn(t, memfs.NewVolatile(), func(o *stoat.Options) {
+		o.Filter, o.Filters = filter.Name(), []stoat.Filter{filter}
+	})
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.SetReader([]byte("k"), testkit.Patterned(size)) }))
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	testkit.Must(t, db.Close())
+	if n := read.Load(); n != size {
+		t.Errorf("the filter read %d bytes, want %d", n, size)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/feed"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/vfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
@@ -23,6 +24,23 @@ func TestStats_CountOnlyGroupsThatCarryCommits(t *testing.T) {
 	}
 	if s := db.Stats(); s.Commits != 3 || s.Groups != 3 {
 		t.Errorf("%d groups carried %d commits, want 3", s.Groups, s.Commits)
+	}
+}
+
+// A feed syncs the log before it delivers a buffered commit.
+func TestStats_CountNoSyncsForFeeds(t *testing.T) {
+	t.Parallel()
+	db := testkit.OpenMem(t)
+	testkit.Must(t, db.Update(func(tx stoat.Txn) error { return tx.Set([]byte("k"), nil) }, stoat.WithDurability(stoat.Buffered)))
+	before := db.Stats()
+	for c, err := range db.Subscribe(t.Context(), feed.Options{}) {
+		testkit.Must(t, err)
+		if c.Version >= before.Version {
+			break
+		}
+	}
+	if s := db.Stats(); s.Syncs != before.Syncs || s.Latencies.Sync.Count != s.Syncs {
+		t.Errorf("%d syncs, want %d, and %d took a time", s.Syncs, before.Syncs, s.Latencies.Sync.Count)
 	}
 }
 

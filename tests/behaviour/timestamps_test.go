@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -254,6 +255,133 @@ func TestTimestamps_OnlyChangesOfTheAnswerConflict(t *testing.T) {
 					t.Errorf("%s, checked %d, scan %v: %v, want %v", c.name, checked, scan, err, want)
 				}
 			}
+		}
+	}
+}
+
+// keysAfter makes moves of an iterator, and returns the keys that these show.
+func keysAfter(it stoat.TimedIterator, moves ...func() bool) (shown string) {
+	for _, move := range moves {
+		move()
+		shown += string(it.Key())
+	}
+	return shown
+}
+
+// backToE are ways to read from the last key, g, back to e. The result tells what they show.
+var backToE = []struct {
+	name, want string
+	read       func(tx stoat.TimedTxn) (shown string)
+}{
+	{"a loop", "ge", func(tx stoat.TimedTxn) (shown string) {
+		for key := range tx.Loop(stoat.IterOptions{Reverse: true}) {
+			if shown += string(key); shown == "ge" {
+				break
+			}
+		}
+		return shown
+	}},
+	{"an iterator that stays open", "ge", func(tx stoat.TimedTxn) string {
+		it := tx.Iterator(stoat.IterOptions{Reverse: true, KeysOnly: true})
+		return keysAfter(it, it.Next, it.Next)
+	}},
+	{"Last and Prev", "ge", func(tx stoat.TimedTxn) string {
+		it := tx.Iterator(stoat.IterOptions{})
+		return keysAfter(it, it.Last, it.Prev)
+	}},
+	{"a turn at e", "geg", func(tx stoat.TimedTxn) string {
+		it := tx.Iterator(stoat.IterOptions{Reverse: true})
+		return keysAfter(it, it.Next, it.Next, it.Prev)
+	}},
+	{"a second positioning", "geg", func(tx stoat.TimedTxn) string {
+		it := tx.Iterator(stoat.IterOptions{Reverse: true})
+		return keysAfter(it, it.First, it.Next, it.First)
+	}},
+}
+
+// Backward, an iterator reads on to the next key before it shows one.
+func TestTimestamps_ABackwardLoopConflictsOnlyWithWhatItReached(t *testing.T) {
+	t.Parallel()
+	type change = func(db *stoat.DB, ks *stoat.Keyspace)
+	write := func(version string) change {
+		return func(db *stoat.DB, ks *stoat.Keyspace) { put(t, db, ks, version) }
+	}
+	purge := func(lo, hi string) change {
+		return func(db *stoat.DB, ks *stoat.Keyspace) {
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+				return tx.In(ks).At(1).PurgeRange([]byte(lo), []byte(hi))
+			}))
+		}
+	}
+	versions := []string{"a 10 x", "c 10 x", "e 40 x", "g 40 x", "i 60 x", "k 30"}
+	more := slices.Clone(versions)
+	for i := range 20 { // more versions than an iterator passes one by one
+		more = append(more, fmt.Sprintf("c %d x", 11+i), fmt.Sprintf("e %d x", 11+i), fmt.Sprintf("g %d x", 61+i))
+	}
+	for _, c := range []struct {
+		name     string
+		change   change
+		conflict bool
+	}{
+		{"a key far behind", write("a 45 x"), false},
+		{"the earliest version of the key behind", write("c 10 y"), false},
+		{"an earlier version of the key behind", write("c 5 x"), false},
+		{"a version of the key behind", write("c 45 x"), false},
+		{"a key before the last one shown", write("d 45 x"), false},
+		{"a purge before the last key shown", purge("a", "e"), false},
+		{"the version shown last", write("e 40 y"), true},
+		{"a version after it", write("e 45 x"), true},
+		{"a version of its key at the timestamp", write("e 50 x"), true},
+		{"a later version of its key", write("e 55 x"), false},
+		{"a purge of its key", purge("d", "e0"), true},
+		{"a key between", write("f 45 x"), true},
+		{"an early version of a key between", write("f 1 x"), true},
+		{"a purge between", purge("f", "g"), true},
+		{"a version of the first key shown", write("g 45 x"), true},
+		{"an early version of a key that has a later one", write("i 1 x"), true},
+		{"a version of a key that was deleted", write("k 45 x"), true},
+		{"a key after all others", write("m 45 x"), true},
+	} {
+		for _, stored := range [][]string{versions, more} {
+			for _, way := range backToE {
+				db := testkit.OpenMem(t)
+				ks := timed(t, db)
+				put(t, db, ks, stored...)
+				tx := testkit.Begin(t, db, stoat.ReadWrite)
+				if shown := way.read(tx.In(ks).At(50)); shown != way.want {
+					t.Fatalf("%s shows %s, want %s", way.name, shown, way.want)
+				}
+				c.change(db, ks)
+				testkit.Must(t, tx.In(nil).Set([]byte("other"), nil))
+				var want error
+				if c.conflict {
+					want = stoat.ErrConflict
+				}
+				if err := tx.Commit(); err != want {
+					t.Errorf("%s, %s, %d versions: %v, want %v", c.name, way.name, len(stored), err, want)
+				}
+				testkit.Must(t, db.Close())
+			}
+		}
+	}
+}
+
+func TestTimestamps_ABackwardLoopReadsTheBeginningIfItGetsThere(t *testing.T) {
+	t.Parallel()
+	for last, want := range map[string]error{"c": nil, "none": stoat.ErrConflict} {
+		db := testkit.OpenMem(t)
+		ks := timed(t, db)
+		put(t, db, ks, "c 10 x", "e 10 x")
+		tx := testkit.Begin(t, db, stoat.ReadWrite)
+		for key := range tx.In(ks).At(50).Loop(stoat.IterOptions{Reverse: true}) {
+			if string(key) == last {
+				break
+			}
+		}
+		put(t, db, ks, "a 45 x")
+		testkit.Must(t, tx.In(nil).Set([]byte("other"), nil))
+		if err := tx.Commit(); err != want {
+			t.Errorf("a loop that stops at %s: %v, want %v", last, err, want)
 		}
 	}
 }

@@ -85,6 +85,34 @@ func fillYoung(t *testing.T, capacity int64, d stoat.Durability) {
 	testkit.Must(t, db.Close())
 }
 
+// Until the first flush, the log has all data, and the flush needs room for as much. Segments
+// that the log makes ahead must not take that room.
+func TestFull_TheLogLeavesRoomForTheFirstFlush(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const capacity, batch = 26 << 20, 80
+		var l roomLog
+		c := &crowded{t: t, disk: memfs.New(), value: 400, rng: rand.New(rand.NewPCG(7, 7))}
+		c.disk.SetCapacity(capacity)
+		c.db = testkit.OpenOn(t, c.disk, func(o *stoat.Options) {
+			o.MemtableSize, o.Durability, o.Events = 16<<20, stoat.Buffered, l.take
+		})
+		for l.jobs.Load() == 0 {
+			testkit.Must(t, c.set(c.keys, batch))
+			c.keys += batch
+			synctest.Wait()
+			values, free := int64(c.keys*c.value), capacity-c.disk.UsedBytes()
+			if l.jobs.Load() == 0 && free < values {
+				t.Errorf("no flush has written %d bytes of values yet, and only %d bytes are free", values, free)
+				break
+			}
+		}
+		c.disk.SetCapacity(1 << 40)
+		time.Sleep(time.Minute)
+		testkit.Must(t, c.db.Close())
+	})
+}
+
 // Others take the space that a flush needs. What the log keeps for feeds goes then, as
 // Options.ChangeRetention says.
 func TestFull_ALogThatIsKeptForFeedsGoes(t *testing.T) {

@@ -209,6 +209,77 @@ func TestClose_DoesNotWaitForACommitThatEndedInAPanic(t *testing.T) {
 	}
 }
 
+// The caller of a batch may recover from it as well, and then discards the batch.
+func TestBatch_HasEndedOnceTheCommitOfAPieceHasEndedInAPanic(t *testing.T) {
+	t.Parallel()
+	for _, end := range []func(){func() { panic("in Free") }, runtime.Goexit} {
+		synctest.Test(t, func(t *testing.T) { // where a Discard that waits for ever is an error at once
+			inner := memfs.New()
+			disk := &askedFS{FS: inner}
+			db := openStillOn(t, disk)
+			b := db.NewBatch(stoat.BatchOptions{Size: 1, Pieces: true}) // each write is a piece
+			testkit.Must(t, b.Set([]byte("lost"), nil))
+			inner.SetCapacity(inner.UsedBytes() + 64<<10)
+			if db.Engine.Space.Look(); !db.Engine.Space.Scarce() {
+				t.Fatal("the disk is not low")
+			}
+			disk.asking = end
+			go func() {
+				defer func() { _ = recover() }()
+				_ = b.Set([]byte("next"), nil)
+				t.Error("Set returns")
+			}()
+			synctest.Wait()
+			disk.asking = nil
+			if err := b.Set([]byte("next"), nil); err == nil {
+				t.Fatal("the batch takes another write, although it has lost a piece")
+			}
+			if err := b.Commit(); err == nil {
+				t.Error("the batch commits, although it has lost a piece")
+			}
+			b.Discard()
+			if n := db.Engine.Store.Readers(); n != 0 {
+				t.Errorf("%d slots are left", n)
+			}
+			testkit.Must(t, db.Close())
+		})
+	}
+}
+
+// A panickyFS panics where it is to create a value file.
+type panickyFS struct {
+	vfs.FS
+	panics bool
+}
+
+func (f *panickyFS) Create(name string, cat vfs.Category) (vfs.File, error) {
+	if f.panics && cat == vfs.CatValue {
+		panic("in Create")
+	}
+	return f.FS.Create(name, cat)
+}
+
+func TestCommit_ThatEndsInAPanicGivesItsRoomBack(t *testing.T) {
+	t.Parallel()
+	inner := memfs.New()
+	disk := &panickyFS{FS: inner}
+	db := openStillOn(t, disk)
+	large := func(tx stoat.Txn) error { return tx.Set([]byte("key"), make([]byte, 3<<20)) }
+	inner.SetCapacity(inner.UsedBytes() + 10<<20) // a commit is promised twice its value
+	db.Engine.Space.Look()
+	disk.panics = true
+	func() {
+		defer func() {
+			if p := recover(); p != "in Create" {
+				t.Errorf("the commit panics with %v", p)
+			}
+		}()
+		_ = db.Update(large)
+	}()
+	disk.panics = false
+	testkit.Must(t, db.Update(large))
+}
+
 func TestClose_NoEventComesAfterIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/compact"
@@ -193,6 +194,47 @@ func TestCompact_EndsWhileCommitsOverwriteTheRange(t *testing.T) {
 	if v := db.Engine.Store.Version(); len(v.Levels[manifest.Levels-1]) == 0 || v.Runs() == 0 {
 		t.Errorf("%d tables of the last level, %d runs of level 0", len(v.Levels[manifest.Levels-1]), v.Runs())
 	}
+}
+
+// The merge has decided what to keep before the discard point rises. It creates its tables after
+// Compact was called.
+func TestCompact_FreesWhatAMergeUnderWayKeeps(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const versions, keys = 10, 200
+		merging := &interposer{point: work.PointCreate}
+		db, err := inside.Open(testkit.Dir, &stoat.Options{FS: memfs.New(), MemtableSize: testkit.SmallMemtable}, work.Executor{Manual: true, Reach: merging.at})
+		testkit.Must(t, err)
+		ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
+		testkit.Must(t, err)
+		for i := range versions {
+			testkit.Must(t, db.Update(func(tx stoat.Txn) error {
+				timed := tx.In(ks).At(uint64(1 + i))
+				return testkit.Times(keys, func(i int) error { return timed.Set(testkit.Key(i), make([]byte, 100)) })
+			}))
+			mustFlush(t, db)
+		}
+		compacted := make(chan error, 1)
+		merging.do = func() {
+			merging.do = nil
+			go func() {
+				err := ks.DiscardBelow(versions)
+				if err == nil {
+					err = db.Compact(t.Context(), stoat.CompactOptions{})
+				}
+				compacted <- err
+			}()
+			synctest.Wait() // Compact waits for the merge
+		}
+		mustMergeAll(t, db)
+		testkit.Must(t, <-compacted)
+		report, err := db.Check(t.Context(), stoat.CheckOptions{})
+		testkit.Must(t, err)
+		if report.Entries != keys {
+			t.Errorf("tables have %d versions of %d keys", report.Entries, keys)
+		}
+		testkit.Must(t, db.Close())
+	})
 }
 
 func TestFilter_TablesHaveOneAsLongAsTheyAreInLevel0(t *testing.T) {

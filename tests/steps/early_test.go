@@ -238,6 +238,42 @@ func TestEarly_APanicOfTheFunctionLeavesAfterWhatItRead(t *testing.T) {
 	})
 }
 
+// Close has begun, and waits for the group that has what the function read.
+func TestEarly_APanicBesideCloseLeavesAfterWhatItRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newContended(t)
+		c.hold()
+		first := c.start(t.Context(), add)
+		closing, told := make(chan struct{}), make(chan any, 1)
+		go func() {
+			defer func() { told <- recover() }()
+			_ = c.db.Update(func(tx stoat.Txn) error {
+				n, err := count(tx)
+				if err != nil {
+					return err
+				}
+				<-closing
+				panic(n)
+			}, stoat.Retries(1))
+		}()
+		synctest.Wait()
+		closed := make(chan error, 1)
+		go func() { closed <- c.db.Close() }()
+		synctest.Wait()
+		close(closing)
+		synctest.Wait()
+		if len(told) > 0 || len(closed) > 0 {
+			t.Errorf("before the commit is durable, %d panics and %d results of Close are told", len(told), len(closed))
+		}
+		c.let()
+		if p := <-told; p != first.saw+1 {
+			t.Errorf("the panic told %v, want %d", p, first.saw+1)
+		}
+		testkit.Must(t, <-closed)
+	})
+}
+
 // Tables join the database while nothing is in memory. Updates that are applied, and have
 // no group yet, are in memory.
 func TestEarly_AnIngestWaitsForAppliedUpdates(t *testing.T) {

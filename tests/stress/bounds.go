@@ -74,7 +74,7 @@ func overwrite() (err error) {
 }
 
 // discard raises the discard point of a keyspace with timestamps to the last version of each key.
-// Tables then have hardly more than that version: a job beside Compact may leave a few others.
+// Tables then have that version only.
 func discard() (err error) {
 	const versions, keys = 20, 200
 	db, err := boundedDB(stoat.Options{FS: memfs.NewVolatile()})
@@ -101,8 +101,8 @@ func discard() (err error) {
 		return err
 	}
 	report, err := db.Check(context.Background(), stoat.CheckOptions{})
-	if n := report.Entries; err == nil && (n < keys || n > keys*11/10) {
-		err = fmt.Errorf("tables have %d entries, want %d to %d", n, keys, keys*11/10)
+	if err == nil && report.Entries != keys {
+		err = fmt.Errorf("tables have %d entries, want %d", report.Entries, keys)
 	}
 	return err
 }
@@ -119,8 +119,9 @@ func commitWithoutFlushes() (err error) {
 	fs.Add(faultfs.Rule{Op: vfs.OpCreate, Category: vfs.CatTable, Forever: true, Err: vfs.ErrNoSpace})
 	const most = 4 * testkit.SmallMemtable
 	errFull := setEach(db, 2*most/100, 100)
-	if held := db.Engine.Store.MemtableBytes(); !errors.Is(errFull, stoat.ErrNoSpace) || held > most {
-		err = fmt.Errorf("%d bytes of memtables, want at most %d, and then an error of the flush: %w", held, most, errFull)
+	// The last growth of the index of a memtable may pass its size.
+	if held := db.Engine.Store.MemtableBytes(); !errors.Is(errFull, stoat.ErrNoSpace) || held > most*9/8 {
+		err = fmt.Errorf("%d bytes of memtables, want at most %d, and then an error of the flush: %w", held, most*9/8, errFull)
 	}
 	fs.Clear()
 	return errors.Join(err, setEach(db, 1, 100))

@@ -288,8 +288,8 @@ func (v *view) passed(key string, at uint64) span {
 	return s
 }
 
-// covered returns the range that a scan really read. A reverse scan at a timestamp has
-// read beyond the key that it shows, so covered takes all before it.
+// covered returns the range that a scan really read. A reverse scan at a timestamp comes to
+// the earliest version of a key first, and reads all of them.
 func covered(op *Op) span {
 	s := span{op.Query.Lo, op.Query.Hi}
 	if op.Exhausted || len(op.Items) == 0 {
@@ -299,8 +299,10 @@ func covered(op *Op) span {
 	switch at := last.stored(op.At != 0); {
 	case !op.Query.Reverse:
 		s.hi = at + "\x00"
-	case op.At == 0 || op.Query.All:
+	case op.Query.All:
 		s.lo = at
+	default:
+		s.lo = last.Key
 	}
 	return s
 }

@@ -57,6 +57,7 @@ const (
 	earlierUnchecked     bug = "a version before the timestamp of a read is not seen by validation"
 	purgesUnchecked      bug = "purged ranges are not seen by validation of reads at a timestamp"
 	laterChecked         bug = "a version after the timestamp of a read is a conflict"
+	reverseTooFar        bug = "a reverse scan at a timestamp is validated as if it had reached its end"
 	earliestShown        bug = "a read at a timestamp finds the earliest version"
 	deletionsPassed      bug = "a deletion at a timestamp does not hide earlier versions"
 )
@@ -73,11 +74,11 @@ var bugs = []bug{
 	lostOperand, doubledOperand, swappedOperands, ownOperandsUnread,
 	mergesRead, mergesUnchecked, renewalsUnchecked,
 	timesUnchecked, sameTimeUnchecked, earlierUnchecked, purgesUnchecked,
-	laterChecked, earliestShown, deletionsPassed,
+	laterChecked, reverseTooFar, earliestShown, deletionsPassed,
 }
 
 // needless are the bugs that make conflicts without a reason.
-var needless = []bug{needlessConflict, mergesRead, laterChecked}
+var needless = []bug{needlessConflict, mergesRead, laterChecked, reverseTooFar}
 
 // A reference is a store that is obviously correct: one mutex, all versions
 // kept, and every conflict found by comparing keys. It can also have one bug,
@@ -248,6 +249,9 @@ func (t *refTx) noteScan(q Query, items []Item, exhausted bool) {
 	op := Op{Query: q, Items: items, Exhausted: exhausted, At: t.time}
 	if b == reversedRange {
 		op.Query.Reverse = false
+	}
+	if b == reverseTooFar && q.Reverse && t.time != 0 {
+		op.Exhausted = true
 	}
 	if b == phantomTail {
 		if len(items) == 0 {
