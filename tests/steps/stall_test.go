@@ -85,7 +85,8 @@ func TestStall_MemtablesStayWithinTheirMemoryWhenFlushesFail(t *testing.T) {
 		if !errors.Is(err, stoat.ErrNoSpace) || n == 1 {
 			t.Errorf("commit %d of %d bytes: %v", n, bytes, err)
 		}
-		if held, most := db.Engine.Store.MemtableBytes(), int64(max(memtablesMax*size, bytes)+size); held > most {
+		// The last growth of an index may pass the size of a memtable.
+		if held, most := db.Engine.Store.MemtableBytes(), int64(max(memtablesMax*size, bytes)+size*9/8); held > most {
 			t.Errorf("%d commits of %d bytes hold %d bytes of memory, want up to %d", n, bytes, held, most)
 		}
 		fs.Clear()

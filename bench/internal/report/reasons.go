@@ -44,7 +44,7 @@ const (
 	garbageReason = "At rest stoat leaves 5 % of garbage, because collecting it costs more writes than it frees. A value file repeats the key and has a header for each value: 6 % at 1 KiB. " +
 		"Other stores end lower when the benchmark asks them to compact everything."
 	headersReason = "A value file repeats the key and has a header for each value. That is 6 % at 1 KiB, and lets a collection find the key of each value."
-	coldReason    = "Nothing is cached at the start. A read fetches the index of a table, then its keys, then the value, one after the other. " +
+	coldReason    = "Nothing is cached at the start. A read fetches the index of a table, then its keys, then the value, until the table is in memory. The figures of decision 0012 have what it gains to load such tables, which stoat now does. " +
 		"A B+tree of 4 KiB pages has its inner pages in memory after a few hundred reads."
 	coldSeekReason = "stoat keeps values of 512 B or more in value files, in the order of their commits until iterators have read them. A seek and ten entries may take ten reads of the device. " +
 		"RocksDB holds values beside their keys, in a block or two. That is probably the cause: with separated values it is slower than stoat. Pebble with separated values is faster."
