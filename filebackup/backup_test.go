@@ -112,6 +112,57 @@ func TestBackup_AfterOneThatDiedAtASyncOfNamesALaterOneSurvivesAPowerCut(t *test
 	}
 }
 
+// look lists the files of a store, as a backup does that begins.
+func look(t *testing.T, store Store) {
+	t.Helper()
+	for _, err := range store.List(t.Context(), filesDir) {
+		must(t, err)
+	}
+}
+
+// Another backup takes the note away before the file has its name. So a Put makes it again when
+// the sync has failed.
+func TestDir_AFailedSyncOfANameIsNotedAgain(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	faults := faultfs.New(disk)
+	name := filesDir + strings.Repeat("0", 64)
+	faults.Add(faultfs.Rule{Op: vfs.OpSyncDir, Path: "/store/files", Sync: vfs.SyncDropped})
+	faults.Observe(func(op vfs.Op) {
+		if op.Kind == vfs.OpRename {
+			look(t, Dir(disk, "/store"))
+		}
+	})
+	if err := Dir(faults, "/store").Put(t.Context(), name, sectionOf([]byte("x"))); !errors.Is(err, faultfs.ErrInjected) {
+		t.Fatalf("Put returns %v", err)
+	}
+	look(t, Dir(disk, "/store"))
+	if _, err := disk.Crash(memfs.KeepNone, nil).Stat("/store/" + name); err != nil {
+		t.Error(err)
+	}
+}
+
+// Each note that stays makes the next backup put a file again.
+func TestDir_NotesOfNamesGo(t *testing.T) {
+	t.Parallel()
+	disk := memfs.New()
+	store, digits := Dir(disk, "/store"), strings.Repeat("0", 64)
+	wantNone := func(when string) {
+		t.Helper()
+		if names, err := disk.List("/store/partial"); err != nil || len(names) > 0 {
+			t.Errorf("%s, partial objects are left: %v, %v", when, names, err)
+		}
+	}
+	must(t, store.Put(t.Context(), filesDir+digits, sectionOf([]byte("x"))))
+	wantNone("after a Put")
+	must(t, store.Delete(t.Context(), filesDir+digits))
+	note, err := disk.Create("/store/partial/"+digits, vfs.CatTemp)
+	must(t, err)
+	must(t, note.Close())
+	look(t, store)
+	wantNone("after a note without a file")
+}
+
 func TestBackup_HasATimeAfterTheNewestBackup(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -95,7 +95,7 @@ func (s *dirStore) put(ctx context.Context, name string, content *io.SectionRead
 	case strings.HasPrefix(name, filesDir):
 		// Another backup may have put the same file of a database meanwhile, so the name stays.
 		// A power cut may also bring back a damaged object that this one replaces. Another backup
-		// may have removed the note.
+		// may have removed the note before the file had its name.
 		err = errors.Join(err, s.doubt(name))
 	case replaces: // a name that was there before leads to one of the two objects
 	default:
@@ -146,11 +146,11 @@ func (s *dirStore) settle(ctx context.Context) error {
 		if r, err = openFile(s.fs, s.pathOf(name), vfs.CatNone); err == nil {
 			err = errors.Join(s.Put(ctx, name, r.SectionReader), r.Close())
 		}
-		if err == nil || errors.Is(err, vfs.ErrNotExist) { // a Prune has deleted it
+		if err == nil || errors.Is(err, vfs.ErrNotExist) { // it was deleted, or never named
 			err = s.fs.Remove(s.noteOf(name))
 		}
 		if errors.Is(err, vfs.ErrNotExist) {
-			err = nil // another backup has settled it
+			err = nil // the Put has removed it, or another backup
 		}
 	}
 	return err

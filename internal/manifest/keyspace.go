@@ -98,8 +98,6 @@ func (k *Keyspace) check() error {
 		return fmt.Errorf("manifest: the default keyspace has the name %q or is dropped", k.Name)
 	case k.Number > 0 && (k.Name == "" || len(k.Name) > KeyspaceNameMax):
 		return fmt.Errorf("manifest: keyspace %d has a name of %d bytes, want 1 to %d", k.Number, len(k.Name), KeyspaceNameMax)
-	case k.Number > 0 && k.Settings.ChangeRetention > 0:
-		return fmt.Errorf("manifest: keyspace %d keeps %d bytes of the log for feeds", k.Number, k.Settings.ChangeRetention)
 	}
 	if err := k.Settings.check(); err != nil {
 		return fmt.Errorf("manifest: keyspace %d: %w", k.Number, err)

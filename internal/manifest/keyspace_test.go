@@ -192,7 +192,6 @@ func TestKeyspace_RefusesAnInvalidTable(t *testing.T) {
 		{"a long life", set(Settings{DefaultTTLMs: base.TimeMsMax + 1}), "time to live"},
 		{"a long name of a function", set(Settings{MergeFunction: strings.Repeat("n", SettingNameMax+1)}), "names"},
 		{"a long name of a filter", set(Settings{Filter: strings.Repeat("n", SettingNameMax+1)}), "names"},
-		{"a log for feeds of one keyspace", put(&Keyspace{Number: 4, Name: "four", Settings: Settings{ChangeRetention: 1}}), "for feeds"},
 		{"more settings than fit", set(Settings{Unknown: strings.Repeat("n", settingsMax+1)}), "settings take"},
 		{"a feature without a name", Edit{RequiredFeatures: []string{""}}, "0 bytes"},
 		{"a feature with a long name", Edit{OptionalFeatures: []string{strings.Repeat("n", featureNameMax+1)}}, "65 bytes"},

@@ -156,7 +156,7 @@ func (s *Store) adopt(j journal, old vfs.File) error {
 		return nil
 	}
 	_ = j.file.Close() // its content has been synced
-	if renamed && old != nil {
+	if renamed && old != nil { // without an old one, none comes back
 		s.noteDoubt(path)
 	}
 	poisons := renamed || !errors.Is(err, vfs.ErrNoSpace) || !s.withdraw(path)
