@@ -56,8 +56,9 @@ var errUnprepared = errors.New("the commit is not prepared")
 
 // prepare makes sure that there is room on the disk, and looks for conflicts. No other
 // commit waits for that. The leader then checks only the commits since. prepare also
-// writes the values that go to value files. Nothing of them, nor of the room, is held after an
-// error, or after a panic of a file system of the caller.
+// writes the values that go to value files. Neither these nor the room are held after an error,
+// or after a panic of a file system of the caller. A file begun before a panic stays until the
+// next Open.
 func (c *Committer) prepare(ctx context.Context, r *Request) (err error) {
 	err = errUnprepared
 	if err := c.Failed(); err != nil {

@@ -56,8 +56,9 @@ type journal struct {
 }
 
 var (
-	errReadOnly = errors.New("manifest: opened for reading only")
-	errClosed   = errors.New("manifest: closed")
+	errReadOnly   = errors.New("manifest: opened for reading only")
+	errClosed     = errors.New("manifest: closed")
+	errUnfinished = errors.New("the last edit did not return")
 )
 
 // Create makes the manifest of a new database in the existing directory dir. It
@@ -120,7 +121,7 @@ func (s *Store) Err() error {
 func (s *Store) Unproven() bool { return s.unproven }
 
 // Append makes e durable. If Append fails after it began to write, a crash may keep or lose
-// the edit. Then every later call fails. Nothing may delete a file that the state before or
+// the edit. Then every later call fails, as it does after a panic of the file system. Nothing may delete a file that the state before or
 // after the edit refers to. If Append fails earlier, because the edit cannot follow the
 // state, is too long or lacks space, nothing has changed.
 func (s *Store) Append(e Edit) error {
@@ -140,10 +141,19 @@ func (s *Store) Append(e Edit) error {
 	if len(payload) == 0 {
 		return nil
 	}
+	ends := false
+	defer func() {
+		if !ends { // a file system of the caller panics, or ends the goroutine
+			_ = s.failLocked("write", errUnfinished)
+		}
+	}()
 	if !s.mu.renew && s.mu.file.fits(len(payload)) {
-		return s.appendLocked(payload, state)
+		err = s.appendLocked(payload, state)
+	} else {
+		err = s.takeOverLocked(state)
 	}
-	return s.takeOverLocked(state)
+	ends = true
+	return err
 }
 
 // fits reports whether there is room for a record of n bytes, its mark, and the

@@ -78,3 +78,39 @@ func TestErr_ComesAfterTheStateOfAnEditWhoseMarkFails(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The caller of a commit may recover from a panic in its file system. Another edit would leave a
+// gap in the file, or follow a file that has a successor.
+func TestAppend_ThatEndsInAPanicIsTheLast(t *testing.T) {
+	t.Parallel()
+	for _, full := range []bool{false, true} {
+		for at, ended := 1, false; !ended; at++ {
+			disk := newTestDisk(t)
+			faults := faultfs.New(disk)
+			s, next := fullStore(t, faults)
+			if !full {
+				must(t, s.Append(next())) // to a new file
+			}
+			calls := 0
+			faults.Observe(func(op vfs.Op) {
+				if calls++; calls == at {
+					panic(op)
+				}
+			})
+			func() {
+				defer func() { ended = recover() == nil }()
+				must(t, s.Append(next()))
+			}()
+			faults.Observe(nil)
+			if err := s.Append(next()); (err == nil) != ended {
+				t.Errorf("call %d of a full file %t: the next edit gets %v", at, full, err)
+			}
+			_ = s.Close()
+			_, state, err := Load(disk, testDir, true, nil, nil)
+			must(t, err)
+			if state.NextFile < s.State().NextFile {
+				t.Errorf("call %d of a full file %t: loaded %d, want %d", at, full, state.NextFile, s.State().NextFile)
+			}
+		}
+	}
+}

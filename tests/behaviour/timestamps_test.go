@@ -369,19 +369,21 @@ func TestTimestamps_ABackwardLoopConflictsOnlyWithWhatItReached(t *testing.T) {
 func TestTimestamps_ABackwardLoopReadsTheBeginningIfItGetsThere(t *testing.T) {
 	t.Parallel()
 	for last, want := range map[string]error{"c": nil, "none": stoat.ErrConflict} {
-		db := testkit.OpenMem(t)
-		ks := timed(t, db)
-		put(t, db, ks, "c 10 x", "e 10 x")
-		tx := testkit.Begin(t, db, stoat.ReadWrite)
-		for key := range tx.In(ks).At(50).Loop(stoat.IterOptions{Reverse: true}) {
-			if string(key) == last {
-				break
+		for _, all := range []bool{false, true} {
+			db := testkit.OpenMem(t)
+			ks := timed(t, db)
+			put(t, db, ks, "c 10 x", "e 10 x")
+			tx := testkit.Begin(t, db, stoat.ReadWrite)
+			for key := range tx.In(ks).At(50).Loop(stoat.IterOptions{Reverse: true, AllVersions: all}) {
+				if string(key) == last {
+					break
+				}
 			}
-		}
-		put(t, db, ks, "a 45 x")
-		testkit.Must(t, tx.In(nil).Set([]byte("other"), nil))
-		if err := tx.Commit(); err != want {
-			t.Errorf("a loop that stops at %s: %v, want %v", last, err, want)
+			put(t, db, ks, "a 45 x")
+			testkit.Must(t, tx.In(nil).Set([]byte("other"), nil))
+			if err := tx.Commit(); err != want {
+				t.Errorf("a loop that stops at %s, with all versions %v: %v, want %v", last, all, err, want)
+			}
 		}
 	}
 }
