@@ -121,9 +121,9 @@ func (s *Store) Err() error {
 func (s *Store) Unproven() bool { return s.unproven }
 
 // Append makes e durable. If Append fails after it began to write, a crash may keep or lose
-// the edit. Then every later call fails, as it does after a panic of the file system. Nothing may delete a file that the state before or
-// after the edit refers to. If Append fails earlier, because the edit cannot follow the
-// state, is too long or lacks space, nothing has changed.
+// the edit. Then every later call fails, as it does after a panic of the file system. Nothing
+// may delete a file that the state before or after the edit refers to. If Append fails earlier,
+// because the edit cannot follow the state, is too long or lacks space, nothing has changed.
 func (s *Store) Append(e Edit) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
