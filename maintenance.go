@@ -35,7 +35,8 @@ type CompactProgress struct {
 
 // Compact moves all keys of a range to the last level of the tree. It frees the
 // space of all deleted, overwritten and expired data in the range, except what open
-// transactions still see.
+// transactions still see. It rewrites all tables of the range that have keys of a keyspace
+// with a filter, see Filter.
 //
 // No database needs the call: background jobs do the same work where it is worth
 // its cost. Compact makes a database that will only be read as small and fast as

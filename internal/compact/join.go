@@ -59,8 +59,8 @@ type Joining struct {
 // there are. The caller repeats it after each step until it returns false. Damaged
 // tables are not excluded, as in PickRange.
 func PickJoining(v *manifest.Version, s Shape, j Joining) (Plan, bool) {
-	j.growth, s.Damaged = joinGrowthManual, nil
-	plan, due := newPicker(v, s).pickJoin(0, j)
+	j.growth = joinGrowthManual
+	plan, due := newManualPicker(v, s).pickJoin(0, j)
 	plan.Reason = ReasonManual
 	return plan, due
 }

@@ -290,11 +290,11 @@ func (p *picker) noRoom(bytes int64, planned func() Plan) bool {
 
 // surelyMax returns the maximum size in bytes of the inputs of a job that could also be
 // smaller. It is at most the room that is surely there.
-func (p *picker) surelyMax() int64 {
-	if p.s.OutputMax == 0 {
-		return p.s.InputMax
+func (s *Shape) surelyMax() int64 {
+	if s.OutputMax == 0 {
+		return s.InputMax
 	}
-	return min(p.s.InputMax, p.s.OutputMax)
+	return min(s.InputMax, s.OutputMax)
 }
 
 // planOf returns the plan that takes slice c to the base.
@@ -314,7 +314,7 @@ func (p *picker) mergeSmallRuns() (Plan, bool) {
 		return Plan{}, false
 	}
 	many := max(2, min(smallRunsMax, p.s.RunsMax))
-	n, bytes := p.newestRuns(min(p.surelyMax(), p.s.BaseSizeMin))
+	n, bytes := p.newestRuns(min(p.s.surelyMax(), p.s.BaseSizeMin))
 	if n < many || depthOf(p.runs[:n]) < many {
 		return Plan{}, false
 	}
@@ -325,7 +325,7 @@ func (p *picker) mergeSmallRuns() (Plan, bool) {
 // into one run.
 func (p *picker) mergeRuns(why Reason) (Plan, bool) {
 	p = p.whole // newer tables over a damaged one may be merged with each other
-	n, bytes := p.newestRuns(p.surelyMax())
+	n, bytes := p.newestRuns(p.s.surelyMax())
 	if n < 2 {
 		return Plan{}, false
 	}

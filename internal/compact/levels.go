@@ -97,7 +97,7 @@ func (p *picker) down(t *manifest.Table, from int, why Reason) Plan {
 	plan.Inputs[from+1] = below
 	plan.Inputs[from] = []*manifest.Table{t}
 	if len(below) > 0 {
-		plan.Inputs[from] = p.neighbours(t, from, g, p.surelyMax()-bytesOf(below))
+		plan.Inputs[from] = p.neighbours(t, from, g, p.s.surelyMax()-bytesOf(below))
 	}
 	return plan.finish(p.v, p.s)
 }

@@ -38,8 +38,7 @@ func (r *Range) keys() keyRange { return keyRange{lo: r.Lo, hi: r.Hi, open: true
 // and in few small tables. The caller repeats it after each step until it returns false.
 // Damaged tables are not excluded: the caller must learn of them.
 func PickRange(v *manifest.Version, s Shape, r Range) (Plan, bool) {
-	s.Damaged = nil
-	p, keys := newPicker(v, s), r.keys()
+	p, keys := newManualPicker(v, s), r.keys()
 	if plan, ok := p.pickDead(); ok && slices.ContainsFunc(plan.Tables(), r.takes) {
 		return plan, true
 	}

@@ -88,7 +88,7 @@ func (p *picker) neighboursIn(level int, n neighbours) []*manifest.Table {
 // bytes and whose sequence numbers are in order. Nothing may be below them or between them
 // in lower levels: the merged table would rewrite it. It stops at the size of one plan.
 func (p *picker) endOfSmall(tables []*manifest.Table, from, level int, small int64, n neighbours) (to int) {
-	most := p.surelyMax()
+	most := p.s.surelyMax()
 	sum, up, down := int64(0), true, true
 	for to = from; to < len(tables); to++ {
 		t := tables[to]

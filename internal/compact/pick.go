@@ -21,6 +21,16 @@ func newPicker(v *manifest.Version, s Shape) *picker {
 	return p.withoutStuck()
 }
 
+// newManualPicker returns a picker whose plans may read damaged tables. But they take none
+// along for a seam: it may lie beside the range of the job.
+func newManualPicker(v *manifest.Version, s Shape) *picker {
+	damaged := s.Damaged
+	s.Damaged = nil
+	p := newPicker(v, s)
+	p.s.Damaged = damaged
+	return p
+}
+
 // Pick returns the most useful plan for v, or false if nothing is due. It does no I/O and
 // takes no lock: same version in, same plan out.
 //

@@ -537,7 +537,11 @@ func TestPick_TheSliceWithTheMostTablesGoesDownWhenLevel0HasVeryMany(t *testing.
 				}
 			}
 			for i := range tables {
-				m := tr.add(0, 1, 0, tr.random(1, func(int) uint64 { return cutKey(table, i+1) }))
+				keys := 1
+				if table == 9 { // more bytes than in 1300 tables of one key
+					keys = 30
+				}
+				m := tr.add(0, 1, 0, tr.random(keys, func(key int) uint64 { return cutKey(table, keys*i+1+key) }))
 				tr.v.Levels[0] = append(tr.v.Levels[0], m)
 			}
 		}

@@ -17,15 +17,11 @@ func (p *Plan) closeSeams(v *manifest.Version, s *Shape) {
 	if s.DiscardPoint == nil || p.OutputLevel != last || p.Reason == ReasonMove || p.Gather > 0 {
 		return
 	}
-	most := s.InputMax
-	if s.OutputMax > 0 {
-		most = min(most, s.OutputMax)
-	}
 	// closes reports whether t joins the inputs. Its seam with them lies between two keys.
 	closes := func(t *manifest.Table, before, behind []byte) bool {
 		at, ok := stamp.Of(before)
 		return ok && at <= s.DiscardPoint(t) && bytes.Equal(stamp.KeyOf(before), stamp.KeyOf(behind)) &&
-			!s.Damaged[t.Num] && p.InputBytes()+t.Size <= most
+			!s.Damaged[t.Num] && p.InputBytes()+t.Size <= s.surelyMax()
 	}
 	r := hull(p.Tables())
 	g, _ := gapAround(v.Levels[last], r)
