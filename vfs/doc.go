@@ -53,9 +53,9 @@
 //   - Windows reads a mapped file into memory.
 //   - On other systems, files work, and Lock fails with [ErrUnsupported].
 //
-// Access to a mapping reads single pages, without read-ahead. A reader of a larger
-// range first calls WillNeed or Populate, which also avoids a page fault that would
-// block a processor.
+// Access to a mapping reads single pages, without read-ahead, except after KeepUsed. A
+// reader of a larger range first calls WillNeed or Populate, which also avoids a page
+// fault that would block a processor.
 //
 // # Memory
 //

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -121,6 +123,52 @@ func TestPopulate_MapsWhatThePageCacheHolds(t *testing.T) {
 	}
 	brings(2*mapWindowSize, mapWindowSize, mapWindowSize)
 	brings(2*mapWindowSize+page, 100, 0)
+}
+
+func TestMapping_KeepUsedAppliesToAllOfItUntilAnyPartIsNotNeeded(t *testing.T) {
+	t.Parallel()
+	f := create(t, OS(), OS().Join(t.TempDir(), "a"), string(make([]byte, 10*pageSize+7)))
+	defer closeFile(t, f)
+	m, err := f.Map(int64(10*pageSize + 7))
+	must(t, err)
+	defer closeFile(t, m)
+	wantRandom := func(want bool) {
+		t.Helper()
+		if random, pages := advised(t, m.Bytes()); random != want || pages < 11 {
+			t.Fatalf("the part of %d pages at the front has random access: %t, want %t", pages, random, want)
+		}
+	}
+	wantRandom(true)
+	for range 2 {
+		must(t, m.KeepUsed())
+		must(t, m.KeepUsed())
+		wantRandom(false)
+		must(t, m.DontNeed(0, int64(pageSize)))
+		wantRandom(true)
+	}
+}
+
+// advised reports whether the front of a mapping has the advice MADV_RANDOM, and how many
+// pages from there on have the same advice.
+func advised(t *testing.T, b []byte) (random bool, pages int) {
+	t.Helper()
+	maps, err := os.ReadFile("/proc/self/smaps")
+	must(t, err)
+	front := uint64(uintptr(unsafe.Pointer(&b[0])))
+	for line := range strings.Lines(string(maps)) {
+		var from, to uint64
+		if n, _ := fmt.Sscanf(line, "%x-%x ", &from, &to); n == 2 {
+			pages = 0
+			if from <= front && front < to {
+				pages = int(to-front) / pageSize
+			}
+		}
+		if flags, ok := strings.CutPrefix(line, "VmFlags:"); ok && pages > 0 {
+			return slices.Contains(strings.Fields(flags), "rr"), pages
+		}
+	}
+	t.Skip("the system does not tell the advice")
+	return false, 0
 }
 
 // resident returns the number of pages of a mapping that the page cache holds.

@@ -178,8 +178,8 @@ func (m *osMapping) touch(off, n int64) error {
 	return nil
 }
 
-// KeepUsed takes back the advice of open. As long as it applies, Linux does not look whether
-// pages are used.
+// KeepUsed takes back the advice of open, with which Linux does not look whether pages are
+// used. If DontNeed runs at the same time, either advice may remain.
 func (m *osMapping) KeepUsed() error {
 	b, err := m.pages(OpKeepUsed, 0, int64(len(m.data)))
 	if err != nil || len(b) == 0 || m.keepsUsed.Swap(true) {

@@ -175,7 +175,8 @@ type Mapping interface {
 
 	// KeepUsed asks the system to evict pages in use later than others, when it needs memory.
 	// Otherwise it may evict them in the order in which they came. Access to an evicted page
-	// may then also read the pages around it. DontNeed ends this.
+	// may then also read the pages around it. DontNeed of any part ends this for the whole
+	// mapping.
 	KeepUsed() error
 
 	// DontNeed returns the memory of [off, off+n) to the system. Later access

@@ -1,6 +1,6 @@
 // Package governor keeps the pages of mapped files to what the memory budget leaves
-// for them, and loads tables that reads miss. It also keeps the number of mapped files to what the system allows. Package
-// residency has the rules.
+// for them, and loads tables that reads miss. It also keeps the number of mapped files to what
+// the system allows. Package residency has the rules.
 package governor
 
 import (
@@ -37,7 +37,8 @@ const (
 )
 
 // A Governor gives mapped pages back. It works in rounds, and only while the
-// database is read: the first use of a file in a round wakes it.
+// database is read: the first use of a file in a round wakes it. A table that begins to count
+// as missed wakes it, too.
 type Governor struct {
 	store  *state.Store
 	report event.Sink
@@ -63,9 +64,9 @@ func New(store *state.Store, report event.Sink, memory *seal.Memory) *Governor {
 // GaveBack returns how many bytes of mapped pages were given back, since Open.
 func (g *Governor) GaveBack() int64 { return g.gaveBack.Load() }
 
-// Step is the step of the governor's worker. It loads the tables that many reads found not
-// in memory. It does a round, if the last one is long enough ago. It wants to be called again as long as there may be something to give
-// back later, although no reader comes.
+// Step is the step of the governor's worker. It loads a table that many reads found not in
+// memory. It does a round, if the last one is long enough ago. It wants to be called again as
+// long as there may be something to give back later, although no reader comes.
 func (g *Governor) Step() (again time.Duration, err error) {
 	g.store.LoadMissed(available)
 	if left := roundEvery - time.Since(g.last); left > 0 {

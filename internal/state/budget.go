@@ -10,7 +10,7 @@ import (
 const pagesShare = 1.0 / 4
 
 // missedShare is the share of the available memory that tables may hold when LoadMissed has
-// loaded some. Where memory is scarcer, they would soon be evicted again.
+// loaded one. Where memory is scarcer, they would soon be evicted again.
 const missedShare = 1.0 / 4
 
 // PagesBudget returns how many bytes of mapped pages the memory budget allows,

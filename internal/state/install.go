@@ -72,40 +72,40 @@ func (s *Store) load(edit *manifest.Edit) {
 	if len(edit.AddTables) == 0 || s.closed.Load() {
 		return
 	}
-	s.holdingPages(func() {
+	s.holdingPages(func(*manifest.Version) {
 		s.files.Load(edit.AddTables, edit.DropTables, s.PagesBudget(s.ReaderBytes(nil)), s.closed.Load)
 	})
 }
 
-// LoadMissed loads the tables that many reads found not in memory, as far as the budget has
-// room; see tree.Files.LoadMissed. available is how much memory the system could give to
-// them.
+// LoadMissed loads a table that many reads found not in memory, if the budget has room; see
+// tree.Files.LoadMissed. available returns how much memory the system could give to tables.
 func (s *Store) LoadMissed(available func() int64) {
 	if s.closed.Load() || !s.files.HasMissed() {
 		return
 	}
-	s.holdingPages(func() {
+	s.holdingPages(func(v *manifest.Version) {
 		limit := min(s.PagesBudget(s.ReaderBytes(nil)), int64(missedShare*float64(available())))
-		s.files.LoadMissed(limit, s.closed.Load)
+		s.files.LoadMissed(v, limit)
 	})
 }
 
 // LoadValues loads a value file that will replace old into memory; see
 // tree.Files.LoadValues.
 func (s *Store) LoadValues(fresh, old *manifest.ValueFile) {
-	s.holdingPages(func() { s.files.LoadValues(fresh, old) })
+	s.holdingPages(func(*manifest.Version) { s.files.LoadValues(fresh, old) })
 }
 
 // holdingPages calls load, which reads files through the readers that transactions
-// share. A reader's slot keeps those that are retired meanwhile.
-func (s *Store) holdingPages(load func()) {
-	slot, _, err := s.HoldFiles()
+// share. A reader's slot keeps those that are retired meanwhile, and the files of v. It does
+// not keep files that were replaced before: their readers may be closed at any moment.
+func (s *Store) holdingPages(load func(v *manifest.Version)) {
+	slot, state, err := s.HoldFiles()
 	if err != nil {
 		return // the database is closing: it needs nothing in memory
 	}
 	defer s.Release(slot)
 	_ = fault.Guard(func() error { // a reader that meets the lost page is told
-		load()
+		load(state.Version)
 		return nil
 	})
 }

@@ -3,8 +3,8 @@ package table
 const (
 	// missedPart is the size of a part of the file, in bytes. When single reads have fetched
 	// as many pieces as the file has such parts, the table counts as missed. If the page
-	// cache holds the file, a mapping fetches at least twice as much at once, so the table
-	// never counts as missed.
+	// cache holds the whole file, a mapping of Linux fetches at least twice as much at once,
+	// so the table never counts as missed. Linux before 5.14 counts these pieces, too.
 	missedPart = 64 << 10
 	// missedMin is the least number of pieces.
 	missedMin = 4

@@ -8,9 +8,9 @@ import (
 	"github.com/stoatdb/stoat/internal/iter"
 )
 
-// missedTable is a table of many pieces. misses counts how often it began to count as missed.
-func missedTable(t *testing.T) (r *Reader, entries []base.Entry, misses *int) {
-	for i := range 20_000 {
+// missedTable is a table of n entries. misses counts how often it began to count as missed.
+func missedTable(t *testing.T, n int) (r *Reader, entries []base.Entry, misses *int) {
+	for i := range n {
 		entries = append(entries, base.Entry{Key: fmt.Appendf(nil, "key%08d", i), Value: make([]byte, 40), Seq: 1, Meta: base.Meta{Kind: base.KindSet}})
 	}
 	data, _ := mustBuild(t, entries, WriterOptions{})
@@ -31,7 +31,7 @@ func getSome(t *testing.T, r *Reader, entries []base.Entry, n int) {
 
 func TestGet_ATableCountsAsMissedOnceManyPiecesWereNotInMemory(t *testing.T) {
 	t.Parallel()
-	r, entries, misses := missedTable(t)
+	r, entries, misses := missedTable(t, 20_000)
 	getSome(t, r, entries, 10_000)
 	if *misses != 0 || r.TakeMissed() {
 		t.Fatal("two reads make it count as missed")
@@ -48,11 +48,17 @@ func TestGet_ATableCountsAsMissedOnceManyPiecesWereNotInMemory(t *testing.T) {
 	if *misses != 2 {
 		t.Fatalf("it began to count as missed %d times, want again after its pages were dropped", *misses)
 	}
+	if err := r.DropPages(); err != nil {
+		t.Fatal(err)
+	}
+	if r.TakeMissed() {
+		t.Fatal("it still counts as missed after its pages were dropped again")
+	}
 }
 
 func TestGet_ALoadedTableDoesNotCountAsMissed(t *testing.T) {
 	t.Parallel()
-	r, entries, misses := missedTable(t)
+	r, entries, misses := missedTable(t, 20_000)
 	if err := r.Load(); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +70,7 @@ func TestGet_ALoadedTableDoesNotCountAsMissed(t *testing.T) {
 
 func TestIter_SeeksCountAsMissesButScansDoNot(t *testing.T) {
 	t.Parallel()
-	r, entries, misses := missedTable(t)
+	r, entries, misses := missedTable(t, 5000) // few pieces are many of so small a table
 	it := r.NewIter(IterOptions{})
 	n := 0
 	b := iter.Batch{Want: iter.BatchSize}

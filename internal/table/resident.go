@@ -41,6 +41,7 @@ func (r *Reader) forget() {
 	r.pagesOK.clear()
 	r.gauge.Clear()
 	r.misses.Store(0)
+	r.missed.Store(false)
 }
 
 // populate brings [off, off+n) of the file into memory.

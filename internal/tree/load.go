@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -50,38 +49,36 @@ func (f *Files) miss() {
 // HasMissed reports whether LoadMissed has something to do.
 func (f *Files) HasMissed() bool { return f.missed.Load() }
 
-// LoadMissed loads the tables of which single reads have found many pieces that were not in
-// memory, and asks the system to keep them there. Reads of a cold table otherwise wait for
-// the device twice, for the index and for the keys, until they have been everywhere. It stops
-// when the tables would hold more than limit bytes in memory, or when stop returns true. It
-// leaves errors to the reads.
-func (f *Files) LoadMissed(limit int64, stop func() bool) {
+// LoadMissed loads a table of v of which single reads have found many pieces that were not in
+// memory. It asks the system to keep the table there. Reads of a cold table otherwise wait for
+// the device twice, for the index and for the keys, until they have been everywhere. LoadMissed
+// skips a table with which those of v would hold more than limit bytes in memory.
+//
+// The caller keeps the files of v until LoadMissed returns. So it loads one table at a time,
+// and asks to be called again. It leaves errors to the reads.
+func (f *Files) LoadMissed(v *manifest.Version, limit int64) {
 	f.missed.Store(false)
-	type missedTable struct {
-		num    base.FileNum
-		reader *table.Reader
-	}
-	var missed []missedTable
+	var readers []*table.Reader
 	held := int64(0)
 	f.mu.Lock()
-	for num, h := range f.tables {
-		if r := h.reader.Load(); r != nil {
-			held += r.Gauge().Bytes()
-			if r.TakeMissed() {
-				missed = append(missed, missedTable{num, r})
+	for t := range v.Tables() {
+		if h := f.tables[t.Num]; h != nil {
+			if r := h.reader.Load(); r != nil {
+				readers = append(readers, r)
+				held += r.Gauge().Bytes()
 			}
 		}
 	}
 	f.mu.Unlock()
-	slices.SortFunc(missed, func(a, b missedTable) int { return cmp.Compare(a.num, b.num) })
-	for _, m := range missed {
-		r := m.reader
-		if held += max(0, r.Properties().Size-r.Gauge().Bytes()); held > limit || stop() {
-			return
+	for _, r := range readers {
+		if !r.TakeMissed() || held+max(0, r.Properties().Size-r.Gauge().Bytes()) > limit {
+			continue
 		}
+		f.miss() // there may be others
 		if r.Load() == nil { // a read verifies the rest and reports the error
 			_ = r.KeepUsed() // only a hint
 		}
+		return
 	}
 }
 

@@ -26,7 +26,12 @@ import (
 // enough to be quick.
 func memoryDB(t *testing.T, fs vfs.FS, dir string, values int) *inside.DB {
 	t.Helper()
-	opts := &stoat.Options{FS: fs, MemoryBudget: 1 << 20, Durability: stoat.Buffered}
+	return memoryDBWith(t, dir, values, &stoat.Options{FS: fs, MemoryBudget: 1 << 20, Durability: stoat.Buffered})
+}
+
+// memoryDBWith is memoryDB with other options.
+func memoryDBWith(t *testing.T, dir string, values int, opts *stoat.Options) *inside.DB {
+	t.Helper()
 	db, err := inside.Open(dir, opts, work.Executor{})
 	testkit.Must(t, err)
 	for from := 0; from < values; from += 500 {
@@ -580,8 +585,8 @@ func TestMemtable_ValuesWrittenApartCountForTheOneThatRefersToThem(t *testing.T)
 }
 
 // coldDB is a database of tables that no read has fetched yet, with goroutines that the
-// test replaces. Fetches fail once stop has been called.
-func coldDB(t *testing.T, budget int64, values int) (db *inside.DB, stop func()) {
+// test replaces.
+func coldDB(t *testing.T, budget int64, values int) (*inside.DB, *faultfs.FS) {
 	t.Helper()
 	disk := memfs.NewVolatile()
 	testkit.Must(t, memoryDB(t, disk, "db", values).Close())
@@ -589,7 +594,21 @@ func coldDB(t *testing.T, budget int64, values int) (db *inside.DB, stop func())
 	db, err := inside.Open("db", &stoat.Options{FS: faults, MemoryBudget: budget, Durability: stoat.Buffered}, work.Executor{Manual: true})
 	testkit.Must(t, err)
 	t.Cleanup(func() { testkit.Must(t, db.Close()) })
-	return db, func() { faults.Add(faultfs.Rule{Op: vfs.OpPopulate, Forever: true}) }
+	return db, faults
+}
+
+// failing makes all calls of an operation fail.
+func failing(faults *faultfs.FS, op vfs.OpKind) *faultfs.Fault {
+	return faults.Add(faultfs.Rule{Op: op, Forever: true})
+}
+
+// mustLoadMissed does steps of the governor until it has loaded all missed tables.
+func mustLoadMissed(t *testing.T, db *inside.DB) {
+	t.Helper()
+	for db.Engine.Store.Files().HasMissed() {
+		_, err := db.Engine.Governor.Step()
+		testkit.Must(t, err)
+	}
 }
 
 // getInline gets every n-th value that is beside its key, and returns the first error.
@@ -607,15 +626,28 @@ func getInline(db *inside.DB, values, n int) error {
 func TestGovernor_LoadsTheTablesThatSingleReadsMiss(t *testing.T) {
 	t.Parallel()
 	const values = 6000
-	db, stop := coldDB(t, 64<<20, values)
+	db, faults := coldDB(t, 64<<20, values)
+	kept := failing(faults, vfs.OpKeepUsed)
 	testkit.Must(t, getInline(db, values, 50))
 	before := pagesOf(db)
+	db.Woken(db.Engine.Workers.Governor)
 	_, err := db.Engine.Governor.Step()
 	testkit.Must(t, err)
-	if after := db.Stats().Memory.TablePages; after <= before {
-		t.Fatalf("%d bytes of tables in memory, %d before the governor's step", after, before)
+	if !db.Woken(db.Engine.Workers.Governor) {
+		t.Fatal("the other tables wait for the next round")
 	}
-	stop()
+	first := db.Stats().Memory.TablePages
+	if first <= before {
+		t.Fatalf("%d bytes of tables in memory, %d before the governor's step", first, before)
+	}
+	if kept.Fired() != 1 {
+		t.Fatalf("one step loads %d tables, and keeps their files as long", kept.Fired())
+	}
+	mustLoadMissed(t, db)
+	if all := db.Stats().Memory.TablePages; all <= first {
+		t.Fatalf("%d bytes of tables in memory, %d after the first step", all, first)
+	}
+	failing(faults, vfs.OpPopulate)
 	if err := getInline(db, values, 1); err != nil {
 		t.Fatalf("a read had to fetch a piece of a table: %v", err)
 	}
@@ -624,11 +656,11 @@ func TestGovernor_LoadsTheTablesThatSingleReadsMiss(t *testing.T) {
 func TestGovernor_LoadsNoTablesAfterAFewReads(t *testing.T) {
 	t.Parallel()
 	const values = 6000
-	db, stop := coldDB(t, 64<<20, values)
+	db, faults := coldDB(t, 64<<20, values)
 	testkit.Must(t, getInline(db, values, values/4))
 	_, err := db.Engine.Governor.Step()
 	testkit.Must(t, err)
-	stop()
+	failing(faults, vfs.OpPopulate)
 	if getInline(db, values, 1) == nil {
 		t.Fatal("tables were loaded after two reads")
 	}
@@ -637,10 +669,9 @@ func TestGovernor_LoadsNoTablesAfterAFewReads(t *testing.T) {
 func TestGovernor_LoadsNoTablesBeyondTheBudget(t *testing.T) {
 	t.Parallel()
 	const values = 12_000
-	db, stop := coldDB(t, 1<<20, values)
+	db, faults := coldDB(t, 1<<20, values)
 	testkit.Must(t, getInline(db, values, 100))
-	_, err := db.Engine.Governor.Step()
-	testkit.Must(t, err)
+	mustLoadMissed(t, db)
 	m := db.Stats().Memory
 	if tables := db.Stats().TableBytes; tables <= m.Budget {
 		t.Fatalf("%d bytes of tables do not pass the budget of %d", tables, m.Budget)
@@ -648,8 +679,61 @@ func TestGovernor_LoadsNoTablesBeyondTheBudget(t *testing.T) {
 	if m.TablePages > m.Budget {
 		t.Fatalf("%d bytes of tables in memory, with a budget of %d", m.TablePages, m.Budget)
 	}
-	stop()
+	failing(faults, vfs.OpPopulate)
 	if getInline(db, values, 1) == nil {
 		t.Fatal("all tables are in memory")
+	}
+}
+
+func TestGovernor_LoadsNoTablesBeyondAQuarterOfTheAvailableMemory(t *testing.T) {
+	t.Parallel()
+	const values = 6000
+	db, faults := coldDB(t, 64<<20, values)
+	testkit.Must(t, getInline(db, values, 50))
+	available := 4*db.Stats().Memory.TablePages + 3 // not a byte more
+	loads := failing(faults, vfs.OpPopulate)
+	for db.Engine.Store.Files().HasMissed() {
+		db.Engine.Store.LoadMissed(func() int64 { return available })
+	}
+	if loads.Fired() > 0 {
+		t.Fatal("tables were loaded")
+	}
+}
+
+// Decrypted pages are memory that the system cannot take back.
+func TestGovernor_LoadsNoSealedTables(t *testing.T) {
+	t.Parallel()
+	const values = 6000
+	opts := &stoat.Options{FS: memfs.NewVolatile(), Keys: testkit.Keys, MemtableSize: 128 << 10, Durability: stoat.Buffered}
+	testkit.Must(t, memoryDBWith(t, "db", values, opts).Close())
+	db, err := inside.Open("db", opts, work.Executor{Manual: true})
+	testkit.Must(t, err)
+	defer db.Close()
+	testkit.Must(t, getInline(db, values, 50))
+	if db.Engine.Store.Files().HasMissed() {
+		t.Fatal("a sealed table counts as missed")
+	}
+}
+
+// The reader of a replaced table may be closed at any moment.
+func TestGovernor_LoadsNoTableThatWasReplaced(t *testing.T) {
+	t.Parallel()
+	const values = 6000
+	db, faults := coldDB(t, 64<<20, values)
+	old, err := db.Begin(stoat.ReadOnly)
+	testkit.Must(t, err)
+	defer old.Discard()
+	for i := 0; i < values; i += 100 {
+		_, err := old.Get(memoryKey(i))
+		testkit.Must(t, err)
+	}
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	if !db.Engine.Store.Files().HasMissed() || db.Engine.Store.ObsoleteEmpty() {
+		t.Fatal("no table that a reader misses was replaced")
+	}
+	loads := failing(faults, vfs.OpPopulate)
+	mustLoadMissed(t, db)
+	if loads.Fired() > 0 {
+		t.Fatal("a replaced table was loaded")
 	}
 }
