@@ -155,7 +155,7 @@ func (s *Store) adopt(j journal, old vfs.File) error {
 	if err == nil {
 		return nil
 	}
-	_ = j.file.Close() // its content has been synced
+	_ = j.file.Close()         // its content has been synced
 	if renamed && old != nil { // without an old one, none comes back
 		s.noteDoubt(path)
 	}

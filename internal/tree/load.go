@@ -74,7 +74,7 @@ func (f *Files) LoadMissed(v *manifest.Version, limit int64) {
 		if !r.TakeMissed() || held+max(0, r.Properties().Size-r.Gauge().Bytes()) > limit {
 			continue
 		}
-		f.miss() // there may be others
+		f.miss()             // there may be others
 		if r.Load() == nil { // a read verifies the rest and reports the error
 			_ = r.KeepUsed() // only a hint
 		}
