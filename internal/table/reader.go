@@ -25,6 +25,9 @@ type ReaderOptions struct {
 	// MappedOnly closes the file once it is mapped, so that a database of many
 	// tables needs fewer file descriptors. Then no iterator may be Unmapped.
 	MappedOnly bool
+	// WithoutValueFiles leaves Properties.ValueFiles out, which may take more memory than the
+	// rest of the reader.
+	WithoutValueFiles bool
 	// SeqShift is added to each sequence number that the file stores.
 	SeqShift base.SeqNum
 	// Missed is called when the table begins to count as missed: single reads have found
@@ -138,6 +141,9 @@ func (r *Reader) openSections() error {
 	}
 	if r.props, err = decodeProperties(s[4], r.propsOff()); err != nil {
 		return err
+	}
+	if r.opts.WithoutValueFiles {
+		r.props.ValueFiles = nil
 	}
 	if r.props.Blocks != uint64(r.blocks) {
 		return base.Corrupt(r.propsOff(), "count of blocks", r.props.Blocks, r.blocks)

@@ -51,6 +51,31 @@ func TestLoad_LaterReadsFetchNothing(t *testing.T) {
 	}
 }
 
+// The references of all tables to value files may take gigabytes. The manifest has them, too.
+func TestFiles_SharedReadersOfTablesKeepNoReferencesToValueFiles(t *testing.T) {
+	t.Parallel()
+	x := newTestTree(t)
+	var pointers []base.Entry
+	for i := range 10 {
+		pointers = append(pointers, base.Entry{Key: testKey(i), Seq: 1, Meta: base.Meta{Kind: base.KindPointer}})
+	}
+	x.add(t, 6, 0, pointers)
+	m := x.tables()[0]
+	files := New(x.options())
+	defer func() { must(t, files.Close()) }()
+	files.mu.Lock()
+	shared := files.table(m)
+	files.mu.Unlock()
+	r, err := files.reader(shared)
+	must(t, err)
+	own, err := files.Open(m)
+	must(t, err)
+	defer func() { must(t, own.Close()) }()
+	if n, want := len(r.Properties().ValueFiles), len(own.Properties().ValueFiles); n > 0 || want != 3 {
+		t.Errorf("%d references of a shared reader, %d of another one, want 0 and 3", n, want)
+	}
+}
+
 func TestLoad_KeepsToItsLimit(t *testing.T) {
 	t.Parallel()
 	x, files, stop := loadTree(t)

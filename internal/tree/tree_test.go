@@ -57,8 +57,12 @@ func (x *testTree) add(t testing.TB, level int, run uint64, entries []base.Entry
 	must(t, err)
 	w, err := table.NewWriter(file, table.WriterOptions{Salt: uint64(x.next) * 77, HashSeed: testSeed, SparseIndex: level == 0})
 	must(t, err)
-	for _, e := range entries {
-		must(t, w.Add(e))
+	for i, e := range entries {
+		if e.Meta.Kind == base.KindPointer {
+			must(t, w.AddPointer(e, table.ValueFileRef{File: uint64(1 + i%3), Bytes: 8}))
+		} else {
+			must(t, w.Add(e))
+		}
 	}
 	p, err := w.Finish()
 	must(t, err)
