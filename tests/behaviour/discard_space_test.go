@@ -245,15 +245,23 @@ func lastLevel(t *testing.T, db *inside.DB) int {
 	return len(tables)
 }
 
+// openTimedInside opens a database whose versions the test looks at, and a keyspace with
+// timestamps in it.
+func openTimedInside(t *testing.T) (*inside.DB, *stoat.Keyspace) {
+	t.Helper()
+	db, err := inside.Open(testkit.Dir, &stoat.Options{FS: memfs.New(), MemtableSize: 128 << 10}, work.Executor{})
+	testkit.Must(t, err)
+	ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
+	testkit.Must(t, err)
+	return db, ks
+}
+
 // Each table of the last level is merged for itself. So few may end between a deletion and the
 // versions that it hides.
 func TestDiscardBelow_DropsDeletionsBecauseTablesEndBetweenKeys(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db, err := inside.Open(testkit.Dir, &stoat.Options{FS: memfs.New(), MemtableSize: 128 << 10}, work.Executor{})
-		testkit.Must(t, err)
-		ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
-		testkit.Must(t, err)
+		db, ks := openTimedInside(t)
 		commitDeletions(t, db.DB, ks)
 		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 		before, tables := timedDeletions(t, db.DB, ks), lastLevel(t, db)
@@ -275,10 +283,7 @@ func TestDiscardBelow_DropsDeletionsBecauseTablesEndBetweenKeys(t *testing.T) {
 func TestDiscardBelow_DropsVersionsBehindTheEndOfATable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		db, err := inside.Open(testkit.Dir, &stoat.Options{FS: memfs.New(), MemtableSize: 128 << 10}, work.Executor{})
-		testkit.Must(t, err)
-		ks, err := db.Keyspace("timed", &stoat.KeyspaceOptions{Timestamps: stoat.TimestampsUnchecked})
-		testkit.Must(t, err)
+		db, ks := openTimedInside(t)
 		commitVersions(t, db.DB, ks)
 		testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
 		v := db.Engine.Store.Version()

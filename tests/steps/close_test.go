@@ -176,6 +176,15 @@ func TestClose_WaitsForTheCallbackOfACommitThatHasHardlyBegun(t *testing.T) {
 	})
 }
 
+// makeScarce leaves so little room on the disk of db that each commit asks how much is free.
+func makeScarce(t *testing.T, db *inside.DB, disk *memfs.FS) {
+	t.Helper()
+	disk.SetCapacity(disk.UsedBytes() + 64<<10)
+	if db.Engine.Space.Look(); !db.Engine.Space.Scarce() {
+		t.Fatal("the disk is not low")
+	}
+}
+
 // The caller of a commit may recover from a panic in its file system, as a server does.
 func TestClose_DoesNotWaitForACommitThatEndedInAPanic(t *testing.T) {
 	t.Parallel()
@@ -189,10 +198,7 @@ func TestClose_DoesNotWaitForACommitThatEndedInAPanic(t *testing.T) {
 			_, err = tx.Get([]byte("key")) // so the commit keeps its snapshot
 			testkit.WantError(t, "the key", err, stoat.ErrNotFound)
 			testkit.Must(t, tx.Set([]byte("key"), []byte("value")))
-			inner.SetCapacity(inner.UsedBytes() + 64<<10)
-			if db.Engine.Space.Look(); !db.Engine.Space.Scarce() {
-				t.Fatal("the disk is not low")
-			}
+			makeScarce(t, db, inner)
 			disk.asking = end
 			go func() {
 				defer func() { _ = recover() }()
@@ -219,10 +225,7 @@ func TestBatch_HasEndedOnceTheCommitOfAPieceHasEndedInAPanic(t *testing.T) {
 			db := openStillOn(t, disk)
 			b := db.NewBatch(stoat.BatchOptions{Size: 1, Pieces: true}) // each write is a piece
 			testkit.Must(t, b.Set([]byte("lost"), nil))
-			inner.SetCapacity(inner.UsedBytes() + 64<<10)
-			if db.Engine.Space.Look(); !db.Engine.Space.Scarce() {
-				t.Fatal("the disk is not low")
-			}
+			makeScarce(t, db, inner)
 			disk.asking = end
 			go func() {
 				defer func() { _ = recover() }()

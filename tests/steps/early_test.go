@@ -208,24 +208,34 @@ func TestEarly_AContextDoesNotEndTheWaitForOwnWrites(t *testing.T) {
 	})
 }
 
+// panics starts an update that reads the count, calls before unless it is nil, and panics with
+// the count. It returns when the update waits. The panic comes through told.
+func (c *contended) panics(before func()) (told chan any) {
+	told = make(chan any, 1)
+	go func() {
+		defer func() { told <- recover() }()
+		_ = c.db.Update(func(tx stoat.Txn) error {
+			n, err := count(tx)
+			if err != nil {
+				return err
+			}
+			if before != nil {
+				before()
+			}
+			panic(n)
+		}, stoat.Retries(1))
+	}()
+	synctest.Wait()
+	return told
+}
+
 func TestEarly_APanicOfTheFunctionLeavesAfterWhatItRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newContended(t)
 		c.hold()
 		first := c.start(t.Context(), add)
-		told := make(chan any, 1)
-		go func() {
-			defer func() { told <- recover() }()
-			_ = c.db.Update(func(tx stoat.Txn) error {
-				n, err := count(tx)
-				if err != nil {
-					return err
-				}
-				panic(n)
-			}, stoat.Retries(1))
-		}()
-		synctest.Wait()
+		told := c.panics(nil)
 		if len(told) > 0 {
 			t.Error("the panic told what is not durable")
 		}
@@ -245,19 +255,8 @@ func TestEarly_APanicBesideCloseLeavesAfterWhatItRead(t *testing.T) {
 		c := newContended(t)
 		c.hold()
 		first := c.start(t.Context(), add)
-		closing, told := make(chan struct{}), make(chan any, 1)
-		go func() {
-			defer func() { told <- recover() }()
-			_ = c.db.Update(func(tx stoat.Txn) error {
-				n, err := count(tx)
-				if err != nil {
-					return err
-				}
-				<-closing
-				panic(n)
-			}, stoat.Retries(1))
-		}()
-		synctest.Wait()
+		closing := make(chan struct{})
+		told := c.panics(func() { <-closing })
 		closed := make(chan error, 1)
 		go func() { closed <- c.db.Close() }()
 		synctest.Wait()
