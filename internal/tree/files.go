@@ -158,7 +158,9 @@ func (f *Files) reader(t *Table) (*table.Reader, error) {
 	}
 	return t.open(base.TableName(t.Num), func() (*table.Reader, error) {
 		return f.open(t.Table, table.ReaderOptions{
-			MappedOnly: f.opts.MappedOnly, WithoutValueFiles: true, Used: f.opts.Used, Missed: f.miss, Cache: f.opts.Cache, CacheID: cacheID(t.Table)})
+			Cache: f.opts.Cache, CacheID: cacheID(t.Table), MappedOnly: f.opts.MappedOnly, WithoutValueFiles: true,
+			Used: f.opts.Used, Missed: f.miss,
+		})
 	})
 }
 
