@@ -85,9 +85,11 @@ func (s *scene) addTable(num base.FileNum, level int, run uint64, items ...item)
 		Smallest: p.Smallest, Largest: p.Largest, SmallestSeq: p.SmallestSeq, LargestSeq: p.LargestSeq,
 		Entries: p.Entries, Deletions: p.Deletions, Expiring: p.Expiring, OldestExpiry: p.OldestExpiry, NewestExpiry: p.NewestExpiry,
 		Pointers: p.Pointers, KeyBytes: p.KeyBytes, ValueBytes: p.ValueBytes}
+	var refs []manifest.ValueRef
 	for _, v := range p.ValueFiles {
-		m.Values = append(m.Values, manifest.ValueRef{File: base.FileNum(v.File), Bytes: v.Bytes})
+		refs = append(refs, manifest.ValueRef{File: base.FileNum(v.File), Bytes: v.Bytes})
 	}
+	m.Values = manifest.ValueRefsOf(refs...)
 	s.state.Version.Levels[level] = append(s.state.Version.Levels[level], m)
 	return m
 }
@@ -203,7 +205,7 @@ func TestCheck_SumsReferencesOfTables(t *testing.T) {
 		s.state.Version.Values[0].Live -= 8
 	})
 	want(t, "000003.table: references to value files", func(_ *scene, tables []*manifest.Table, _ []values.Pointer) {
-		tables[2].Values = []manifest.ValueRef{{File: 9, Bytes: 1}}
+		tables[2].Values = manifest.ValueRefsOf(manifest.ValueRef{File: 9, Bytes: 1})
 	})
 }
 

@@ -130,8 +130,8 @@ func (c *checker) compare(m *manifest.Table, p *table.Properties) {
 	if m.LargestSeq > c.o.State.FlushedSeq {
 		c.report.mismatch(name, "largest sequence number", m.LargestSeq, fmt.Sprintf("%d at most", c.o.State.FlushedSeq))
 	}
-	want := make([]table.ValueFileRef, 0, len(m.Values))
-	for _, v := range m.Values {
+	want := make([]table.ValueFileRef, 0, m.Values.Len())
+	for v := range m.Values.All() {
 		want = append(want, table.ValueFileRef{File: uint64(v.File), Bytes: v.Bytes})
 	}
 	if !slices.Equal(p.ValueFiles, want) {

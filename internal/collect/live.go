@@ -321,8 +321,11 @@ func referring(v *manifest.Version, to map[base.FileNum]*liveValues) *manifest.V
 	some := new(manifest.Version)
 	for level, tables := range v.Levels {
 		for _, t := range tables {
-			if slices.ContainsFunc(t.Values, func(ref manifest.ValueRef) bool { return to[ref.File] != nil }) {
-				some.Levels[level] = append(some.Levels[level], t)
+			for ref := range t.Values.All() {
+				if to[ref.File] != nil {
+					some.Levels[level] = append(some.Levels[level], t)
+					break
+				}
 			}
 		}
 	}

@@ -60,7 +60,7 @@ func overDamage(runs int) (*manifest.Version, Shape) {
 	size := int64(10 * kib)
 	for i := range runs {
 		tables = append(tables, &manifest.Table{Run: uint64(99 - i), Smallest: []byte("a"), Largest: []byte("m"), Size: size,
-			Values: []manifest.ValueRef{{File: 1000, Bytes: 64 << 20}}})
+			Values: manifest.ValueRefsOf(manifest.ValueRef{File: 1000, Bytes: 64 << 20})})
 		size *= 10
 	}
 	tables = append(tables,

@@ -88,7 +88,7 @@ func TestGarbage_FewValuesAreWorthARewriteIfTheyMayHaveMostBytes(t *testing.T) {
 			{"most bytes are in the table", 999, 2000, Shape{Idle: true}, false},
 		} {
 			m := manifest.Table{Size: 1000, Entries: 1000, Keys: 1000, Expiring: 10, OldestExpiry: 1000 | mark, NewestExpiry: 2000 | mark,
-				Values: []manifest.ValueRef{{File: 1, Bytes: c.referred}}}
+				Values: manifest.ValueRefsOf(manifest.ValueRef{File: 1, Bytes: c.referred})}
 			c.shape.NowMs, c.shape.OldestSnapshot = c.now, base.SeqNumMax
 			p := picker{v: new(manifest.Version), s: c.shape.withDefaults()}
 			if part, _ := p.garbageOf(&m, last); (part > 0) != c.want {

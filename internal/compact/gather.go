@@ -48,7 +48,7 @@ func (g *Gathering) scattered(t *manifest.Table) bool {
 // them and back would be a reason to gather the other values again and again.
 func bringsTogether(v *manifest.Version, t *manifest.Table, bad map[base.FileNum]error) bool {
 	from, bytes, stays := uint64(0), uint64(0), false
-	for _, ref := range t.Values {
+	for ref := range t.Values.All() {
 		if f, ok := v.Value(ref.File); ok && bad[f.File] != nil {
 			stays = true
 			continue
@@ -118,7 +118,7 @@ func (g *Gathering) Ahead(v *manifest.Version, s Shape) (tables int64, values ma
 			continue
 		}
 		tables += t.Size
-		for _, ref := range t.Values {
+		for ref := range t.Values.All() {
 			values[ref.File] += ref.Bytes
 		}
 	}

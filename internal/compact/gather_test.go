@@ -36,7 +36,7 @@ func TestPickGathering_TakesTheFirstScatteredTables(t *testing.T) {
 			key := []byte(fmt.Sprint(i))
 			v.Levels[last] = append(v.Levels[last], &manifest.Table{
 				Num: base.FileNum(i + 1), Level: last, Size: 1000, Smallest: key, Largest: key, Entries: o.pointers,
-				Pointers: o.pointers, Jumps: o.jumps, Values: []manifest.ValueRef{{File: 9, Bytes: o.bytes}}})
+				Pointers: o.pointers, Jumps: o.jumps, Values: manifest.ValueRefsOf(manifest.ValueRef{File: 9, Bytes: o.bytes})})
 		}
 		plan, due := PickGathering(&v, Shape{}, g)
 		nums := []base.FileNum{}
@@ -71,7 +71,7 @@ func TestPickGathering_TakesLessScatteredAndLongerValuesOfScannedTables(t *testi
 		{"longer values, scanned", 99, 2_000_100, true, true, false},
 	} {
 		m := &manifest.Table{Num: 1, Level: last, Size: 1000, Smallest: []byte("a"), Largest: []byte("b"), Entries: 100,
-			Pointers: 100, Jumps: c.jumps, Values: []manifest.ValueRef{{File: 9, Bytes: c.bytes}}}
+			Pointers: 100, Jumps: c.jumps, Values: manifest.ValueRefsOf(manifest.ValueRef{File: 9, Bytes: c.bytes})}
 		var v manifest.Version
 		v.Levels[last] = []*manifest.Table{m}
 		g := Gathering{Share: 0.99, PointersMin: 64, RecordMax: 4000, ScannedShare: 0.9, ScannedRecordMax: 20_000, Bytes: 1 << 30}
@@ -94,7 +94,7 @@ func TestPickGathering_ReadsNoMoreThanAnotherMerge(t *testing.T) {
 		key := fmt.Appendf(nil, "%03d", i)
 		v.Levels[last] = append(v.Levels[last], &manifest.Table{
 			Num: base.FileNum(i + 1), Level: last, Size: 32 << 20, Smallest: key, Largest: key, Entries: 1 << 20,
-			Pointers: 1 << 20, Jumps: 1 << 20, Values: []manifest.ValueRef{{File: 9, Bytes: 1 << 30}}})
+			Pointers: 1 << 20, Jumps: 1 << 20, Values: manifest.ValueRefsOf(manifest.ValueRef{File: 9, Bytes: 1 << 30})})
 	}
 	g := Gathering{Share: 0.99, PointersMin: 64, RecordMax: 4 << 10, Bytes: 1 << 40}
 	plan, due := PickGathering(&v, Shape{InputMax: inputMax}, g)

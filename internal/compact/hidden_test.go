@@ -46,7 +46,7 @@ func TestHidden_Level0IsMergedForWhatItsDeletionsHide(t *testing.T) {
 			&manifest.Table{Level: 0, Run: 1, Smallest: []byte("a"), Largest: []byte("z"), Size: 10_000, LargestSeq: 10,
 				Entries: max(1, c.deletions), Deletions: c.deletions, RangeDeletions: c.ranges, CreatedMs: s.NowMs - uint64(c.ageMs)},
 			&manifest.Table{Level: last, Smallest: []byte("a"), Largest: []byte("z"), Size: int64(c.tables), LargestSeq: 5,
-				Entries: 1000, Values: []manifest.ValueRef{{File: 9, Bytes: c.values}}},
+				Entries: 1000, Values: manifest.ValueRefsOf(manifest.ValueRef{File: 9, Bytes: c.values})},
 		)
 		v.Values = []manifest.LiveValues{{ValueFile: &manifest.ValueFile{Num: 9, Bytes: c.values}, Live: c.values}}
 		p, due := Pick(v, s)
@@ -88,7 +88,7 @@ func TestHidden_Level0IsMergedForWhatTheFlusherMeasured(t *testing.T) {
 			&manifest.Table{Level: 0, Run: 1, Smallest: []byte("a"), Largest: []byte("z"), Size: 1000, LargestSeq: 10,
 				Entries: 10, Deletions: c.deletions, CreatedMs: s.NowMs},
 			&manifest.Table{Level: last, Smallest: []byte("a"), Largest: []byte("z"), Size: 56 * mib, LargestSeq: 5,
-				Entries: 1_000_000, Values: []manifest.ValueRef{{File: 9, Bytes: 10 * gib}}},
+				Entries: 1_000_000, Values: manifest.ValueRefsOf(manifest.ValueRef{File: 9, Bytes: 10 * gib})},
 		)
 		v.Values = []manifest.LiveValues{{ValueFile: &manifest.ValueFile{Num: 9, Bytes: 10 * gib}, Live: 10 * gib}}
 		if p, due := Pick(v, s); due != c.due {

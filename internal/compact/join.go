@@ -76,7 +76,7 @@ func short(f manifest.LiveValues) bool { return f.Bytes < joinMean*f.Values }
 
 // inOrder reports whether the values of t are approximately in key order.
 func inOrder(t *manifest.Table) bool {
-	return joinJumps*(t.Jumps+1) <= t.Pointers+joinJumps*uint64(len(t.Values))
+	return joinJumps*(t.Jumps+1) <= t.Pointers+joinJumps*uint64(t.Values.Len())
 }
 
 // countSmall returns the number of small files, without those of short values that lie

@@ -27,11 +27,13 @@ func (t *joinTree) table(level int, size int64, part uint64, files ...base.FileN
 	n := len(t.v.Levels[level])
 	key := fmt.Appendf(nil, "%04d", n)
 	m := &manifest.Table{Num: base.FileNum(100*level + n + 1), Level: level, Size: size, Smallest: key, Largest: key, Entries: 1}
+	var refs []manifest.ValueRef
 	for _, f := range files {
 		live := &t.v.Values[f-1000]
-		m.Values = append(m.Values, manifest.ValueRef{File: f, Bytes: live.Bytes / part})
+		refs = append(refs, manifest.ValueRef{File: f, Bytes: live.Bytes / part})
 		live.Live += live.Bytes / part
 	}
+	m.Values = manifest.ValueRefsOf(refs...)
 	t.v.Levels[level] = append(t.v.Levels[level], m)
 }
 
@@ -132,10 +134,12 @@ func TestJoin_ShortValuesOnlyInOrder(t *testing.T) {
 		m := tr.v.Levels[last][0]
 		m.Pointers, m.Jumps = 100*files, test.jumps
 		if test.level0 { // it refers to half of each
+			refs := slices.Collect(m.Values.All())
 			for i, f := range all {
-				m.Values[i].Bytes /= 2
+				refs[i].Bytes /= 2
 				tr.v.Values[f-1000].Live /= 2
 			}
+			m.Values = manifest.ValueRefsOf(refs...)
 			tr.table(0, 1<<10, 2, all...)
 		}
 		for _, f := range tr.v.Values {
@@ -324,12 +328,12 @@ func joinEachWindow(p *picker, level []*manifest.Table, growth uint64) (tables [
 		to, size, bytes, begins := from, int64(0), uint64(0), false
 		seen := map[base.FileNum]*smallFile{}
 		var whole []*smallFile
-		for ; to < len(level) && len(level[to].Values) > 0 && bytes < p.joinMax(); to++ {
+		for ; to < len(level) && level[to].Values.Len() > 0 && bytes < p.joinMax(); to++ {
 			if to > from && size+level[to].Size > p.s.InputMax {
 				break
 			}
 			size += level[to].Size
-			for _, ref := range level[to].Values {
+			for ref := range level[to].Values.All() {
 				f := seen[ref.File]
 				if f == nil {
 					v, _ := p.v.Value(ref.File)

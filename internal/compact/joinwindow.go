@@ -39,7 +39,7 @@ func (p *picker) smallFiles(j *Joining) smallFiles {
 // leaves out files of short values. It reports whether t refers to any other small file.
 func (files smallFiles) refer(t *manifest.Table, at int) (some bool) {
 	ordered, rest := inOrder(t), files
-	for _, ref := range t.Values {
+	for ref := range t.Values.All() {
 		if rest = rest.from(ref.File); len(rest) == 0 {
 			break
 		}

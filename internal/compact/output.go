@@ -266,9 +266,11 @@ func TableOf(p *table.Properties) *manifest.Table {
 		OldestExpiry: p.OldestExpiry, NewestExpiry: p.NewestExpiry,
 		KeyBytes: p.KeyBytes, ValueBytes: p.ValueBytes,
 	}
-	for _, ref := range p.ValueFiles {
-		t.Values = append(t.Values, manifest.ValueRef{File: base.FileNum(ref.File), Bytes: ref.Bytes})
+	refs := make([]manifest.ValueRef, len(p.ValueFiles))
+	for i, ref := range p.ValueFiles {
+		refs[i] = manifest.ValueRef{File: base.FileNum(ref.File), Bytes: ref.Bytes}
 	}
+	t.Values = manifest.ValueRefsOf(refs...)
 	return t
 }
 

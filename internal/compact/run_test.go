@@ -203,7 +203,7 @@ func checkTable(t *testing.T, m *manifest.Table, entries []base.Entry, deletions
 	if n := int(want.Entries+1) / 2; n <= len(expiries) && n > 0 {
 		want.HalfExpired = expiries[n-1]
 	}
-	if len(m.Values) > 1 {
+	if m.Values.Len() > 1 {
 		want.Jumps = want.Pointers - 1 // the tests place values in alternating files
 	}
 	if got := fmt.Sprintf("%+v", *m); got != fmt.Sprintf("%+v", want) {
@@ -507,7 +507,7 @@ func TestRun_PlaceTurnsValuesIntoPointers(t *testing.T) {
 	var pointers, refs uint64
 	for _, m := range result.Tables {
 		pointers += m.Pointers
-		for _, ref := range m.Values {
+		for ref := range m.Values.All() {
 			refs += ref.Bytes
 		}
 	}

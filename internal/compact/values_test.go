@@ -29,7 +29,7 @@ func TestPick_ValuesThatMayReplaceOthersAreMergedSoonerWhileTheDatabaseDoesNotGr
 	} {
 		v := shaped(
 			&manifest.Table{Level: 0, Run: 1, Smallest: []byte("a"), Largest: []byte("z"), Size: mib,
-				Values: []manifest.ValueRef{{File: 9, Bytes: 100 * mib}}},
+				Values: manifest.ValueRefsOf(manifest.ValueRef{File: 9, Bytes: 100 * mib})},
 			&manifest.Table{Level: last, Smallest: []byte("a"), Largest: []byte("z"), Size: 8 * mib})
 		v.Values = []manifest.LiveValues{{ValueFile: &manifest.ValueFile{Num: 9, Bytes: c.all}, Live: c.all}}
 		v.ValueFileBytes = c.all

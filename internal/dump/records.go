@@ -162,7 +162,7 @@ func (d *dumper) addedTable(t *manifest.Table) {
 	_ = d.line("add table", "level", t.Level, "run", t.Run, "number", t.Num, "size", t.Size, "salt", number(t.Salt),
 		"smallest", t.Smallest, "largest", bound(t.Largest), "smallest version", t.SmallestSeq, "largest version", t.LargestSeq,
 		"entries", t.Entries, "tombstones", t.Deletions, "range tombstones", t.RangeDeletions, "pointers", t.Pointers, "partials", t.Partials)
-	for _, ref := range t.Values {
+	for ref := range t.Values.All() {
 		_ = d.line("reference", "value file", ref.File, "bytes", ref.Bytes)
 	}
 }

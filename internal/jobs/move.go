@@ -85,7 +85,7 @@ func (m *mover) begin(plan *compact.Plan, stop func() error) (err error) {
 	files := map[base.FileNum]bool{}
 	m.stays = map[base.FileNum]bool{}
 	for _, t := range plan.Tables() {
-		for _, ref := range t.Values {
+		for ref := range t.Values.All() {
 			if f, ok := m.version.Value(ref.File); ok && m.jobs.quarantine.HasValues(f.ValueFile) {
 				m.stays[ref.File] = true
 			}

@@ -23,9 +23,8 @@ func bigTree(tb testing.TB, n int) State {
 		if i%10 == 0 {
 			t.Level--
 		}
-		for j := range 3 {
-			t.Values = append(t.Values, ValueRef{File: base.FileNum(1 + i*(files-3)/n + j), Bytes: 1000})
-		}
+		first := base.FileNum(1 + i*(files-3)/n)
+		t.Values = ValueRefsOf(ValueRef{first, 1000}, ValueRef{first + 1, 1000}, ValueRef{first + 2, 1000})
 		e.AddTables = append(e.AddTables, t)
 	}
 	s, err := firstState().Apply(e)

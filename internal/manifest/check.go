@@ -58,10 +58,12 @@ func (t *Table) check() error {
 // checkValues reports references that are out of order or to 0 bytes. The sum of a value
 // file is 0 if and only if no table refers to it.
 func (t *Table) checkValues() error {
-	for i, r := range t.Values {
-		if i > 0 && t.Values[i-1].File >= r.File {
-			return fmt.Errorf("manifest: table %d refers to value file %d after %d", t.Num, r.File, t.Values[i-1].File)
+	last, first := base.FileNum(0), true
+	for r := range t.Values.All() {
+		if !first && last >= r.File {
+			return fmt.Errorf("manifest: table %d refers to value file %d after %d", t.Num, r.File, last)
 		}
+		last, first = r.File, false
 		if r.Bytes > numberMax {
 			return fmt.Errorf("manifest: table %d refers to %d bytes of value file %d, above the limit", t.Num, r.Bytes, r.File)
 		}
@@ -120,7 +122,7 @@ func (v *Version) check() error {
 			if i > 0 {
 				errs = append(errs, checkNeighbors(level, tables[i-1], t))
 			}
-			for _, r := range t.Values {
+			for r := range t.Values.All() {
 				live[uint64(r.File)] += r.Bytes
 			}
 		}

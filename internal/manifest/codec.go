@@ -133,7 +133,7 @@ func appendSpan(dst []byte, s base.LogSpan) []byte {
 }
 
 // DecodeEdit is the inverse of Edit.AppendTo. Offsets in its errors are
-// relative to p. It accepts only what AppendTo returns. An unknown required feature
+// relative to p. It accepts only what AppendTo returns, now or in older versions. An unknown required feature
 // is the first error: the rest of the edit may have a format that it changes.
 func DecodeEdit(p []byte) (Edit, error) {
 	var e Edit

@@ -29,7 +29,7 @@ func (d *draft) value(num base.FileNum) *LiveValues {
 
 // release subtracts the bytes that t keeps alive from the sums of its value files.
 func (d *draft) release(t *Table) error {
-	for _, r := range t.Values {
+	for r := range t.Values.All() {
 		f := d.value(r.File)
 		if f == nil || f.Live < r.Bytes {
 			return fmt.Errorf("manifest: the sum of value file %d is less than the %d bytes of table %d", r.File, r.Bytes, t.Num)
@@ -41,7 +41,7 @@ func (d *draft) release(t *Table) error {
 
 // keep adds the bytes that t keeps alive to the sums of its value files.
 func (d *draft) keep(t *Table) error {
-	for _, r := range t.Values {
+	for r := range t.Values.All() {
 		f := d.value(r.File)
 		if f == nil {
 			return fmt.Errorf("manifest: table %d refers to value file %d, which is not live", t.Num, r.File)

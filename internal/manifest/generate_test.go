@@ -74,15 +74,17 @@ func (g *generator) table(level int, run uint64) *Table {
 	if t.Num%7 == 0 {
 		t.TenthExpired, t.HalfExpired = uint64(t.Num), uint64(t.Num%2)*uint64(t.Num+1)
 	}
+	var refs []ValueRef
 	for _, v := range g.v.Values {
 		dropped := slices.Contains(g.e.DropValues, v.Num)
 		if !dropped && g.rng.IntN(3) == 0 {
-			t.Values = append(t.Values, ValueRef{File: v.Num, Bytes: 1 + g.rng.Uint64N(1000)})
+			refs = append(refs, ValueRef{File: v.Num, Bytes: 1 + g.rng.Uint64N(1000)})
 		}
 	}
 	for _, f := range g.e.AddValues {
-		t.Values = append(t.Values, ValueRef{File: f.Num, Bytes: 1 + g.rng.Uint64N(1000)})
+		refs = append(refs, ValueRef{File: f.Num, Bytes: 1 + g.rng.Uint64N(1000)})
 	}
+	t.Values = ValueRefsOf(refs...)
 	g.e.AddTables = append(g.e.AddTables, t)
 	return t
 }

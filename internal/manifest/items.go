@@ -34,26 +34,27 @@ const (
 	//	1       1     bit 0: the largest bound is exclusive; bit 1: the keys
 	//	              are counted; bit 2: there are partial entries;
 	//	              bit 3: there are discard points; bit 4: sequence
-	//	              numbers are shifted; bit 5: there are expiry times
+	//	              numbers are shifted; bit 5: there are expiry times;
+	//	              bit 6: jumps are counted; bit 7: references are varints
 	//	2       128   8 for each number, in the order of tableNumbers
 	//	130     4     length of the smallest bound, at least 1
 	//	134     4     length of the largest bound; 0 for base.EndOfKeys
 	//	138     8     count of keys, if they are counted, at least 1
 	//	...     8     count of partial entries, if there are any
 	//	...     8     shift of sequence numbers, if it is not 0
+	//	...     8     jumps, if they are not 0
 	//	...     16    TenthOutdated and HalfOutdated, if there are discard points
 	//	...     16    TenthExpired and HalfExpired, if there are expiry times
 	//	...     ...   smallest bound, largest bound
-	//	...     16    for each referenced value file: number (8), bytes (8)
-	//	...     8     jumps, left out if 0
+	//	...     ...   references; see ValueRefs. Older databases have 16 bytes for each
+	//	              without bit 7, and then the jumps without bit 6
 	tableFixedSize = 138
 	tableLengths   = 130 // offset of the lengths of the bounds
 	tableCountSize = 8
-	valueRefSize   = 16
-	jumpsSize      = 8
+	longRefSize    = 16
 	// tableSizeMax is the most bytes that an encoded Table takes in a list, its length
 	// included, without bounds and references.
-	tableSizeMax = 4 + tableFixedSize + 7*tableCountSize + jumpsSize
+	tableSizeMax = 4 + tableFixedSize + 8*tableCountSize
 	// listMax is the greatest length of a list in bytes.
 	listMax = int64(math.MaxUint32)
 )
@@ -66,6 +67,8 @@ const (
 	hasOutdated    = 8
 	isShifted      = 16
 	hasExpired     = 32
+	hasJumps       = 64
+	shortRefs      = 128
 )
 
 // appendItems appends a list field, unless the list is empty.
@@ -91,7 +94,7 @@ func appendItems[T any](dst []byte, t tag, items []T, appendItem func(dst []byte
 func (e *Edit) checkLists() error {
 	n := int64(0)
 	for _, t := range e.AddTables {
-		n += tableSizeMax + int64(len(t.Smallest)+len(t.Largest)) + valueRefSize*int64(len(t.Values))
+		n += tableSizeMax + int64(len(t.Smallest)+len(t.Largest)+len(t.Values.encoded))
 	}
 	if n > listMax {
 		return fmt.Errorf("manifest: the list of %d tables takes %d bytes, want at most %d", len(e.AddTables), n, listMax)
@@ -212,6 +215,12 @@ func appendTable(dst []byte, t *Table) []byte {
 	if t.SeqShift != 0 {
 		bits |= isShifted
 	}
+	if t.Jumps != 0 {
+		bits |= hasJumps
+	}
+	if len(t.Values.encoded) > 0 {
+		bits |= shortRefs
+	}
 	if t.TenthOutdated != 0 {
 		bits |= hasOutdated
 	}
@@ -234,6 +243,9 @@ func appendTable(dst []byte, t *Table) []byte {
 	if t.SeqShift != 0 {
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(t.SeqShift))
 	}
+	if t.Jumps != 0 {
+		dst = binary.LittleEndian.AppendUint64(dst, t.Jumps)
+	}
 	if t.TenthOutdated != 0 {
 		dst = binary.LittleEndian.AppendUint64(dst, t.TenthOutdated)
 		dst = binary.LittleEndian.AppendUint64(dst, t.HalfOutdated)
@@ -243,14 +255,7 @@ func appendTable(dst []byte, t *Table) []byte {
 		dst = binary.LittleEndian.AppendUint64(dst, t.HalfExpired)
 	}
 	dst = append(append(dst, t.Smallest...), largest...)
-	for _, r := range t.Values {
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(r.File))
-		dst = binary.LittleEndian.AppendUint64(dst, r.Bytes)
-	}
-	if t.Jumps != 0 {
-		dst = binary.LittleEndian.AppendUint64(dst, t.Jumps)
-	}
-	return dst
+	return append(dst, t.Values.encoded...)
 }
 
 // decodeTable is the inverse of appendTable. The table does not alias v.
@@ -283,16 +288,15 @@ func decodeTable(v []byte, offset int64) (*Table, error) {
 	case smallest+largest > rest:
 		return nil, base.Corrupt(offset+tableLengths, "length of a table's bounds", smallest+largest,
 			fmt.Sprintf("at most %d", rest))
-	case (rest-smallest-largest)%valueRefSize%jumpsSize != 0:
-		return nil, base.Corrupt(offset+fixed+smallest+largest, "size of a table's references",
-			rest-smallest-largest, fmt.Sprintf("a multiple of %d, and %d at most", valueRefSize, jumpsSize))
 	}
-	refs, jumps := v[fixed+smallest+largest:], uint64(0)
-	if n := len(refs) - len(refs)%valueRefSize; n < len(refs) {
-		if jumps = binary.LittleEndian.Uint64(refs[n:]); jumps == 0 {
-			return nil, base.Corrupt(offset+int64(len(v)-jumpsSize), "jumps of a table", 0, "more, or left out")
-		}
-		refs = refs[:n]
+	end := fixed + smallest + largest
+	decodeRefs := decodeValueRefs
+	if v[1]&shortRefs == 0 {
+		decodeRefs = counts.decodeLongRefs
+	}
+	refs, err := decodeRefs(v[end:], offset+end)
+	if err != nil {
+		return nil, err
 	}
 	number := func(i int) uint64 { return binary.LittleEndian.Uint64(v[2+8*i:]) }
 	bounds := append([]byte{}, v[fixed:fixed+smallest+largest]...)
@@ -305,26 +309,23 @@ func decodeTable(v []byte, offset int64) (*Table, error) {
 		TenthExpired: tenthExpired, HalfExpired: halfExpired,
 		KeyBytes: number(13), ValueBytes: number(14), CreatedMs: number(15),
 		Smallest: bounds[:smallest:smallest], Largest: base.LoadedBound(bounds[smallest:]),
-		Values: decodeValueRefs(refs), Jumps: jumps,
+		Values: refs, Jumps: counts.jumps,
 	}, nil
 }
 
 // counts are the numbers of an encoded table that are left out if they are 0.
-type counts struct{ keys, partials, shift uint64 }
+type counts struct{ keys, partials, shift, jumps uint64 }
 
 // decodeCounts returns the counts of an encoded table, and the size of the part before
 // its bounds. v has at least the fixed part.
 func decodeCounts(v []byte, offset int64) (n counts, fixed int64, err error) {
-	if known := byte(boundExclusive | keysCounted | hasPartials | hasOutdated | isShifted | hasExpired); v[1] > known {
-		return n, 0, base.Corrupt(offset+1, "bits of a table", v[1], known)
-	}
 	fixed = tableFixedSize
 	for _, c := range []struct {
 		bit   byte
 		what  string
 		count *uint64
 	}{{keysCounted, "count of keys of a table", &n.keys}, {hasPartials, "count of partial entries of a table", &n.partials},
-		{isShifted, "shift of the versions of a table", &n.shift}} {
+		{isShifted, "shift of the versions of a table", &n.shift}, {hasJumps, "jumps of a table", &n.jumps}} {
 		if v[1]&c.bit == 0 {
 			continue
 		}
@@ -356,15 +357,21 @@ func decodeParts(v []byte, offset, fixed int64, bit byte, what string) (tenth, h
 	return tenth, half, next, nil
 }
 
-// decodeValueRefs decodes references. v holds a whole number of them.
-func decodeValueRefs(v []byte) []ValueRef {
-	if len(v) == 0 {
-		return nil
-	}
-	refs := make([]ValueRef, len(v)/valueRefSize)
+// decodeLongRefs decodes the references of older databases. Each has the number of a value
+// file (8) and the bytes (8). Jumps (8) follow if there are any.
+func (n *counts) decodeLongRefs(v []byte, offset int64) (ValueRefs, error) {
+	refs := make([]ValueRef, len(v)/longRefSize)
 	for i := range refs {
-		refs[i].File = base.FileNum(binary.LittleEndian.Uint64(v[i*valueRefSize:]))
-		refs[i].Bytes = binary.LittleEndian.Uint64(v[i*valueRefSize+8:])
+		refs[i] = ValueRef{base.FileNum(binary.LittleEndian.Uint64(v)), binary.LittleEndian.Uint64(v[8:])}
+		v, offset = v[longRefSize:], offset+longRefSize
 	}
-	return refs
+	if len(v) > 0 {
+		if len(v) != tableCountSize || n.jumps > 0 {
+			return ValueRefs{}, base.Corrupt(offset, "size of the last reference of a table", len(v), longRefSize)
+		}
+		if n.jumps = binary.LittleEndian.Uint64(v); n.jumps == 0 {
+			return ValueRefs{}, base.Corrupt(offset, "jumps of a table", 0, "more, or left out")
+		}
+	}
+	return ValueRefsOf(refs...), nil
 }

@@ -94,11 +94,14 @@ func TestDecodeEdit_NonCanonicalEditsAreReported(t *testing.T) {
 		putLength(p, fieldHeaderSize+4)
 		return p
 	}
+	whole := func() []byte { return appendTable(nil, tableAt(1, 0, "a", "b", ValueRef{1, 1})) }
 	spoiled := func(at int, b byte) []byte {
-		p := appendTable(nil, tableAt(1, 0, "a", "b", ValueRef{1, 1}))
+		p := whole()
 		p[at] = b
 		return p
 	}
+	jumping := tableAt(1, 0, "a", "b")
+	jumping.Jumps = 1
 	// Raw bounds, which the encoder would refuse.
 	withBounds := func(smallest, largest []byte, exclusive bool) []byte {
 		table := tableAt(1, 0, "a", "b")
@@ -109,27 +112,31 @@ func TestDecodeEdit_NonCanonicalEditsAreReported(t *testing.T) {
 		return slices.Concat(p, smallest, largest)
 	}
 	for name, p := range map[string][]byte{
-		"half a header":        {1, 0, 4},
-		"longer than the edit": appendField(nil, tagNextFile, 8),
-		"a size of its own":    append(appendField(nil, tagNextFile, 4), 1, 2, 3, 4),
-		"twice":                append(number(tagNextFile), number(tagNextFile)...),
-		"out of order":         append(number(tagNextFile), number(tagLastSeq)...),
-		"tag zero":             appendField(nil, 0, 0),
-		"part of a span":       append(appendField(nil, tagSpans, spanSize-1), span[1:]...),
-		"half sealed":          append(appendField(nil, tagSpans, spanSize), sealed...),
-		"a seal left over":     append(appendField(nil, tagSpans, spanSize), left...),
-		"an empty list":        appendField(nil, tagAddTables, 0),
-		"half a length":        append(appendField(nil, tagDropTables, 2), 0, 0),
-		"an item too long":     append(appendField(nil, tagDropTables, 4), 0xff, 0xff, 0xff, 0xff),
-		"part of a place":      item(tagDropTables, make([]byte, placeSize-1)),
-		"more than a place":    item(tagDropTables, make([]byte, placeSize+1)),
-		"part of a number":     item(tagDropValues, make([]byte, fileNumSize-1)),
-		"part of a value file": item(tagAddValues, make([]byte, valueFileSize-1)),
-		"part of a table":      item(tagAddTables, make([]byte, tableFixedSize-1)),
-		"no room for keys":     item(tagAddTables, append([]byte{0, keysCounted}, make([]byte, tableFixedSize-2)...)),
-		"no keys counted":      item(tagAddTables, append([]byte{0, keysCounted}, make([]byte, tableFixedSize-2+tableCountSize)...)),
-		"bits of a table":      item(tagAddTables, spoiled(1, 32)),
-		"no shift":             item(tagAddTables, append([]byte{0, isShifted}, make([]byte, tableFixedSize-2+tableCountSize)...)),
+		"half a header":            {1, 0, 4},
+		"longer than the edit":     appendField(nil, tagNextFile, 8),
+		"a size of its own":        append(appendField(nil, tagNextFile, 4), 1, 2, 3, 4),
+		"twice":                    append(number(tagNextFile), number(tagNextFile)...),
+		"out of order":             append(number(tagNextFile), number(tagLastSeq)...),
+		"tag zero":                 appendField(nil, 0, 0),
+		"part of a span":           append(appendField(nil, tagSpans, spanSize-1), span[1:]...),
+		"half sealed":              append(appendField(nil, tagSpans, spanSize), sealed...),
+		"a seal left over":         append(appendField(nil, tagSpans, spanSize), left...),
+		"an empty list":            appendField(nil, tagAddTables, 0),
+		"half a length":            append(appendField(nil, tagDropTables, 2), 0, 0),
+		"an item too long":         append(appendField(nil, tagDropTables, 4), 0xff, 0xff, 0xff, 0xff),
+		"part of a place":          item(tagDropTables, make([]byte, placeSize-1)),
+		"more than a place":        item(tagDropTables, make([]byte, placeSize+1)),
+		"part of a number":         item(tagDropValues, make([]byte, fileNumSize-1)),
+		"part of a value file":     item(tagAddValues, make([]byte, valueFileSize-1)),
+		"part of a table":          item(tagAddTables, make([]byte, tableFixedSize-1)),
+		"no room for keys":         item(tagAddTables, append([]byte{0, keysCounted}, make([]byte, tableFixedSize-2)...)),
+		"no keys counted":          item(tagAddTables, append([]byte{0, keysCounted}, make([]byte, tableFixedSize-2+tableCountSize)...)),
+		"no references":            item(tagAddTables, append([]byte{0, shortRefs}, appendTable(nil, tableAt(1, 0, "a", "b"))[2:]...)),
+		"jumps twice":              item(tagAddTables, append(appendTable(nil, jumping), 1, 0, 0, 0, 0, 0, 0, 0)),
+		"no jumps at the end":      item(tagAddTables, append(appendTable(nil, tableAt(1, 0, "a", "b")), 0, 0, 0, 0, 0, 0, 0, 0)),
+		"part of an old reference": item(tagAddTables, append(appendTable(nil, tableAt(1, 0, "a", "b")), 1, 2, 3)),
+		"no shift":                 item(tagAddTables, append([]byte{0, isShifted}, make([]byte, tableFixedSize-2+tableCountSize)...)),
+		"no jumps":                 item(tagAddTables, append([]byte{0, hasJumps}, make([]byte, tableFixedSize-2+tableCountSize)...)),
 		"an end of all keys that belongs to the table": item(tagAddTables, withBounds([]byte("a"), nil, false)),
 		"an end of all keys spelt out":                 item(tagAddTables, withBounds([]byte("a"), base.EndOfKeys, true)),
 		"the end of all keys as the smallest":          item(tagAddTables, withBounds(nil, nil, true)),
@@ -137,8 +144,11 @@ func TestDecodeEdit_NonCanonicalEditsAreReported(t *testing.T) {
 		"no smallest":                                  item(tagAddTables, withBounds(nil, []byte("b"), true)),
 		"a smallest too long":                          item(tagAddTables, spoiled(tableLengths, 200)),
 		"a smallest of 4 GiB":                          item(tagAddTables, spoiled(tableLengths+3, 255)),
-		"a largest too long":                           item(tagAddTables, spoiled(tableLengths+4, 18)),
-		"part of a reference":                          item(tagAddTables, spoiled(tableLengths, 0)),
+		"a largest too long":                           item(tagAddTables, spoiled(tableLengths+4, 4)),
+		"half a reference":                             item(tagAddTables, append(whole(), 1)),
+		"part of a varint":                             item(tagAddTables, append(whole(), 1, 0x80)),
+		"a long varint":                                item(tagAddTables, append(whole(), 0x81, 0, 1)),
+		"a varint of more than 64 bits":                item(tagAddTables, append(whole(), slices.Concat([]byte{1}, bytes.Repeat([]byte{0xff}, 9), []byte{2})...)),
 	} {
 		if e, err := DecodeEdit(p); !errors.Is(err, base.ErrCorrupt) {
 			t.Errorf("%s: %+v, %v", name, e, err)

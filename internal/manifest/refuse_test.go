@@ -10,7 +10,7 @@ import (
 
 // tableAt returns a table of a level that holds keys from lo to hi.
 func tableAt(num base.FileNum, level int, lo, hi string, refs ...ValueRef) *Table {
-	return &Table{Num: num, Level: level, Smallest: []byte(lo), Largest: []byte(hi), Values: refs}
+	return &Table{Num: num, Level: level, Smallest: []byte(lo), Largest: []byte(hi), Values: ValueRefsOf(refs...)}
 }
 
 // inRun returns t with the given run.

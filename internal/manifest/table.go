@@ -62,8 +62,8 @@ type Table struct {
 	// is dropped some day.
 	CreatedMs uint64
 	// Values says how many bytes of which value files the table's pointers refer
-	// to, ascending by file.
-	Values []ValueRef
+	// to.
+	Values ValueRefs
 	// Jumps counts the pointers whose value file differs from that of the
 	// previous pointer. A scan of the table changes files as often. It is 0 if
 	// jumps are not counted.
@@ -77,16 +77,10 @@ type Table struct {
 // Referred returns the number of bytes of values that the table refers to.
 func (t *Table) Referred() uint64 {
 	sum := uint64(0)
-	for _, r := range t.Values {
+	for r := range t.Values.All() {
 		sum += r.Bytes
 	}
 	return sum
-}
-
-// A ValueRef is the part of a value file that a table keeps alive.
-type ValueRef struct {
-	File  base.FileNum
-	Bytes uint64
 }
 
 // StartsAfter reports whether all keys of t come after key.

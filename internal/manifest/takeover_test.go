@@ -172,10 +172,12 @@ func TestTakeover_MoreTablesThanAListHoldsChangeNothing(t *testing.T) {
 	s, next := fullStore(t, disk)
 	before, huge := s.State(), s.State()
 	// The tables share their references, so that they take little memory here.
-	refs := make([]ValueRef, 1<<20)
+	refs := ValueRefs{make([]byte, 1<<24)}
 	huge.Version = new(Version)
-	for range listMax/(valueRefSize*int64(len(refs))) + 1 {
-		huge.Version.Levels[Levels-1] = append(huge.Version.Levels[Levels-1], tableAt(1, Levels-1, "a", "b", refs...))
+	for range listMax/int64(len(refs.encoded)) + 1 {
+		table := tableAt(1, Levels-1, "a", "b")
+		table.Values = refs
+		huge.Version.Levels[Levels-1] = append(huge.Version.Levels[Levels-1], table)
 	}
 	s.state.Store(&huge)
 	wantRefused := func(what string, e Edit) {

@@ -67,7 +67,7 @@ func (n naiveTree) apply(e Edit, nextFile uint64) error {
 
 func (n naiveTree) live(num base.FileNum) (bytes uint64) {
 	for _, t := range n.tables {
-		for _, r := range t.Values {
+		for r := range t.Values.All() {
 			if r.File == num {
 				bytes += r.Bytes
 			}
@@ -85,8 +85,9 @@ func (n naiveTree) check() error {
 		if end := len(t.Largest) - base.MaxKeySize; end > 1 || end == 1 && !t.LargestExclusive {
 			return errNaive
 		}
-		for i, r := range t.Values {
-			if n.values[r.File] == nil || r.Bytes == 0 || (i > 0 && t.Values[i-1].File >= r.File) {
+		refs := slices.Collect(t.Values.All())
+		for i, r := range refs {
+			if n.values[r.File] == nil || r.Bytes == 0 || (i > 0 && refs[i-1].File >= r.File) {
 				return errNaive
 			}
 		}
@@ -150,7 +151,7 @@ func spoil(rng *rand.Rand, s State, e *Edit) {
 	case 5:
 		t.Smallest, t.Largest = t.Largest, t.Smallest
 	case 6:
-		t.Values = append(slices.Clone(t.Values), ValueRef{File: some(), Bytes: rng.Uint64N(2)})
+		t.Values = ValueRefsOf(append(slices.Collect(t.Values.All()), ValueRef{File: some(), Bytes: rng.Uint64N(2)})...)
 	case 7:
 		e.DropValues = append(e.DropValues, some())
 	case 8:

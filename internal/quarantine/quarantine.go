@@ -100,7 +100,7 @@ func (q *Quarantine) NoteReferred(some []*manifest.ValueFile, v *manifest.Versio
 		if !unreadable(err, base.TableName(t.Num)) {
 			continue
 		}
-		for _, ref := range t.Values {
+		for ref := range t.Values.All() {
 			refers[ref.File] = true
 		}
 	}
@@ -135,7 +135,7 @@ func (q *Quarantine) ValuesKept(v *manifest.Version, lo, hi []byte) error {
 	var errs []error
 	for level := range v.Levels {
 		for _, t := range v.Overlapping(level, lo, hi, true) {
-			for _, ref := range t.Values {
+			for ref := range t.Values.All() {
 				f, ok := v.Value(ref.File)
 				if !ok || damaged[f.File] == nil || told[f.File] {
 					continue

@@ -123,9 +123,11 @@ func mustVersion(t *testing.T, c *script.Command) *manifest.Version {
 			continue
 		}
 		table := &manifest.Table{Num: n, Level: 1, Smallest: []byte(words[2]), Largest: []byte(words[3])}
+		var refs []manifest.ValueRef
 		for _, to := range numbers(t, strings.TrimPrefix(words[4], "refers=")) {
-			table.Values = append(table.Values, manifest.ValueRef{File: to, Bytes: 1})
+			refs = append(refs, manifest.ValueRef{File: to, Bytes: 1})
 		}
+		table.Values = manifest.ValueRefsOf(refs...)
 		v.Levels[1] = append(v.Levels[1], table)
 	}
 	return v
