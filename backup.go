@@ -258,7 +258,7 @@ func Restore(ctx context.Context, dir string, o RestoreOptions, backups ...io.Re
 	if err != nil {
 		return BackupInfo{}, err
 	}
-	info, err := backup.Restore(ctx, backup.RestoreOptions{FS: fs, Dir: fs.Join(dir), LockName: engine.LockName,
+	info, err := backup.Restore(ctx, backup.RestoreOptions{FS: fs, Dir: fs.Join(dir),
 		UpTo: o.Version, TableSize: jobs.TableSize(opts.MemtableSize), NowMs: base.NowMs(opts.Clock),
 		Random: rand.Uint64, Encrypts: opts.Keys != nil,
 		Prepare: func(temp string) (vfs.FS, record.Sealer, error) {

@@ -85,12 +85,7 @@ func (v *FilterValue) Bytes() ([]byte, error) {
 }
 
 // ExpiresAt returns the time when the value expires, or the zero time if it never does.
-func (v *FilterValue) ExpiresAt() time.Time {
-	if v.entry.Meta.ExpiresAt == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(int64(v.entry.Meta.ExpiresAt))
-}
+func (v *FilterValue) ExpiresAt() time.Time { return base.ExpiryTime(v.entry.Meta.ExpiresAt) }
 
 // UserMeta returns the byte that the option UserMeta attached to the value, or 0.
 func (v *FilterValue) UserMeta() byte { return v.entry.Meta.User }

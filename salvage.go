@@ -6,7 +6,6 @@ import (
 	"fmt"
 	mathrand "math/rand/v2"
 
-	"github.com/stoatdb/stoat/internal/engine"
 	"github.com/stoatdb/stoat/internal/manifest"
 	"github.com/stoatdb/stoat/internal/salvage"
 	"github.com/stoatdb/stoat/internal/work"
@@ -74,7 +73,7 @@ type SalvageKey struct {
 func Salvage(ctx context.Context, from, to string, o SalvageOptions) (SalvageReport, error) {
 	ctx = work.Given(ctx)
 	opts := (&Options{FS: o.FS, Keys: o.Keys}).withDefaults()
-	in := salvage.Options{FS: opts.FS, LockName: engine.LockName, DataKeyAge: opts.DataKeyAge, Clock: opts.Clock,
+	in := salvage.Options{FS: opts.FS, DataKeyAge: opts.DataKeyAge, Clock: opts.Clock,
 		Provider: o.Keys, Random: mathrand.Uint64, Entropy: rand.Reader, Defaults: opts.given().FirstKeyspace().Settings,
 		IgnoreManifest: o.IgnoreManifest, Stop: func() error { return work.Interrupted(ctx) }}
 	var err error
@@ -122,7 +121,7 @@ func Repair(ctx context.Context, dir string, o *Options) ([]TableRepair, error) 
 		return nil, ErrReadOnly
 	}
 	ctx, opts := work.Given(ctx), o.withDefaults()
-	in := salvage.Options{FS: opts.FS, LockName: engine.LockName, Clock: opts.Clock, Provider: opts.Keys,
+	in := salvage.Options{FS: opts.FS, Clock: opts.Clock, Provider: opts.Keys,
 		Random: mathrand.Uint64, Entropy: rand.Reader, Stop: func() error { return work.Interrupted(ctx) }}
 	var err error
 	if in.From, err = absolute(in.FS, dir); err == nil {

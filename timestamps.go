@@ -102,14 +102,18 @@ func (t TimedTxn) Iterator(o IterOptions) TimedIterator {
 // All loops over all keys and their values at the timestamp, in order. As for the
 // other loops, a key is valid until the next turn of the loop, a value until the
 // transaction ends. An error ends the loop, and Err of the transaction returns it.
-func (t TimedTxn) All() iter.Seq2[[]byte, []byte] { return t.t.All() }
+func (t TimedTxn) All() iter.Seq2[[]byte, []byte] { return t.Loop(IterOptions{}) }
 
 // Prefix loops over the keys that start with prefix, and their values. See All.
-func (t TimedTxn) Prefix(prefix []byte) iter.Seq2[[]byte, []byte] { return t.t.Prefix(prefix) }
+func (t TimedTxn) Prefix(prefix []byte) iter.Seq2[[]byte, []byte] {
+	return t.Loop(IterOptions{Prefix: prefix})
+}
 
 // Range loops over the keys from lo (inclusive) to hi (exclusive), and their values. nil
 // is no bound. See All.
-func (t TimedTxn) Range(lo, hi []byte) iter.Seq2[[]byte, []byte] { return t.t.Range(lo, hi) }
+func (t TimedTxn) Range(lo, hi []byte) iter.Seq2[[]byte, []byte] {
+	return t.Loop(IterOptions{Lower: lo, Upper: hi})
+}
 
 // Loop loops over what an iterator with the options o shows: backward with Reverse, over
 // keys without values with KeysOnly. See All.

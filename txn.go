@@ -158,14 +158,18 @@ func (tx Txn) Iterator(o IterOptions) Iterator {
 // All loops over all keys and their values in order. As for the other loops, a key
 // is valid until the next iteration of the loop, a value until the transaction ends. An
 // error ends the loop, and Err of the transaction returns it.
-func (tx Txn) All() iter.Seq2[[]byte, []byte] { return tx.t.All() }
+func (tx Txn) All() iter.Seq2[[]byte, []byte] { return tx.Loop(IterOptions{}) }
 
 // Prefix loops over the keys that start with prefix, and their values. See All.
-func (tx Txn) Prefix(prefix []byte) iter.Seq2[[]byte, []byte] { return tx.t.Prefix(prefix) }
+func (tx Txn) Prefix(prefix []byte) iter.Seq2[[]byte, []byte] {
+	return tx.Loop(IterOptions{Prefix: prefix})
+}
 
 // Range loops over the keys from lo (inclusive) to hi (exclusive), and their
 // values. nil is no bound. See All.
-func (tx Txn) Range(lo, hi []byte) iter.Seq2[[]byte, []byte] { return tx.t.Range(lo, hi) }
+func (tx Txn) Range(lo, hi []byte) iter.Seq2[[]byte, []byte] {
+	return tx.Loop(IterOptions{Lower: lo, Upper: hi})
+}
 
 // Loop loops over what an iterator with the options o shows: backward with Reverse, over
 // keys without values with KeysOnly. See All.

@@ -16,6 +16,7 @@ import (
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/mutant"
+	"github.com/stoatdb/stoat/internal/newdir"
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
 )
@@ -203,7 +204,7 @@ func (b *backup) begin() error {
 	for _, name := range names {
 		if _, ok := category(name); ok {
 			b.list.files = append(b.list.files, file{name: name})
-		} else if name != lockName {
+		} else if name != newdir.LockName {
 			return fmt.Errorf("the checkpoint has a file of an unknown kind: %s", name)
 		}
 	}

@@ -37,8 +37,6 @@ const (
 	restoreSuffix = ".restore"
 	// partSuffix is added to the name of a file that is not complete.
 	partSuffix = ".part"
-	// lockName is the name of the lock file of a database.
-	lockName = "LOCK"
 )
 
 // Restore makes a database in dir of a backup. An empty id is that of the newest backup. If
@@ -250,6 +248,6 @@ func (r *restore) rename() error {
 	if _, err := newdir.Publish(r.fs, r.temp, r.dir); err != nil {
 		return err
 	}
-	_ = newdir.AddLock(r.fs, r.dir, lockName) // the next writer makes it
+	_ = newdir.AddLock(r.fs, r.dir) // the next writer makes it
 	return nil
 }

@@ -46,7 +46,7 @@ func (s *scratch) clear() error {
 		return err
 	}
 	for _, name := range names {
-		if _, ok := category(name); !ok && name != lockName {
+		if _, ok := category(name); !ok && name != newdir.LockName {
 			return fmt.Errorf("%s has a file that no backup made: %s", s.path, name)
 		}
 	}

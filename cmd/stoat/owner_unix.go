@@ -9,9 +9,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/stoatdb/stoat/internal/engine"
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/newdir"
 )
 
 // checkUser returns an error if dir has files of a database, and none of them belongs to the
@@ -64,5 +64,5 @@ func foreignOwner(files []ownedFile, user uint32) (owner uint32, foreign bool) {
 // isOfDatabase reports whether a database gives a file this name.
 func isOfDatabase(name string) bool {
 	_, isLog := log.ParseFileName(name)
-	return isLog || name == engine.LockName || manifest.IsFileOfNew(name) && !strings.HasSuffix(name, ".tmp")
+	return isLog || name == newdir.LockName || manifest.IsFileOfNew(name) && !strings.HasSuffix(name, ".tmp")
 }

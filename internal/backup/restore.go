@@ -34,9 +34,8 @@ const (
 // RestoreOptions say how Restore makes a database.
 type RestoreOptions struct {
 	FS vfs.FS
-	// Dir is the directory of the database, an absolute path. LockName is the name of the
-	// lock file in it.
-	Dir, LockName string
+	// Dir is the directory of the database, an absolute path.
+	Dir string
 	// UpTo is the version of the last backup to restore; 0 is the last of all.
 	UpTo uint64
 	// TableSize is about how large tables become, in bytes.
@@ -350,7 +349,7 @@ func (r *restore) rename() error {
 	// The database is whole without the lock file and with the journal. The next writer makes
 	// the one and removes the other.
 	_ = fs.Remove(fs.Join(dir, JournalName))
-	_ = newdir.AddLock(fs, dir, r.o.LockName)
+	_ = newdir.AddLock(fs, dir)
 	return nil
 }
 

@@ -35,6 +35,15 @@ func ExpiryMs(t time.Time) int64 {
 	return ms
 }
 
+// ExpiryTime returns an expiry time in milliseconds of Unix time as a Time, and the zero Time
+// for 0.
+func ExpiryTime(ms uint64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(ms))
+}
+
 // SystemClock is the clock of the machine.
 type SystemClock struct{}
 

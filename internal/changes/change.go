@@ -184,7 +184,7 @@ func (s *subscription) changes(seq base.SeqNum) iter.Seq2[feed.Change, error] {
 
 // show calls yield for the changes of an item. It reports whether the loop continues.
 func (s *subscription) show(i *item, yield func(feed.Change, error) bool) (more bool, err error) {
-	c := feed.Change{Keyspace: i.in.name, KeyspaceID: i.in.Number(), UserMeta: i.meta.User, ExpiresAt: timeOf(i.meta.ExpiresAt &^ stamp.ExpiryMark)}
+	c := feed.Change{Keyspace: i.in.name, KeyspaceID: i.in.Number(), UserMeta: i.meta.User, ExpiresAt: base.ExpiryTime(i.meta.ExpiresAt &^ stamp.ExpiryMark)}
 	if i.drop {
 		c.Kind = feed.DropKeyspace
 		return yield(c, nil), nil
@@ -220,7 +220,7 @@ func (s *subscription) showSteps(c feed.Change, i *item, yield func(feed.Change,
 	for _, step := range s.steps {
 		c.Kind, c.Value, c.ExpiresAt = feed.Merge, step.Operand, time.Time{}
 		if step.Operand == nil {
-			c.Kind, c.ExpiresAt = feed.Renew, timeOf(step.Expires)
+			c.Kind, c.ExpiresAt = feed.Renew, base.ExpiryTime(step.Expires)
 		}
 		if !yield(c, nil) {
 			return false, nil
@@ -234,12 +234,4 @@ func (s *subscription) fetch(i *item) (value []byte, err error) {
 	defer fault.Enter().Leave(&err)
 	s.arena.Reset()
 	return s.view.Tree.Value(i.value, i.stored, s.seq, &s.arena)
-}
-
-// timeOf returns a time in milliseconds of Unix time, and the zero time for 0.
-func timeOf(ms uint64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(int64(ms))
 }

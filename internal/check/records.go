@@ -36,7 +36,7 @@ func (r *Report) CheckRecords(o *Records) (err error) {
 
 // checkRest checks the log and the files of a read-only database.
 func (r *Report) checkRest(o *Records) error {
-	found, err := log.Recover(o.Log, o.State.Spans, func(encoded []byte) error {
+	found, err := log.Recover(o.Log, o.State.Spans, func(base.SegmentRef, int64) {}, func(encoded []byte) error {
 		if err := o.Stop(); err != nil {
 			return err
 		}

@@ -37,8 +37,6 @@ type Options struct {
 	Settings settings.Of
 	// Hold returns a state with everything committed before the call.
 	Hold func(ctx context.Context) (Source, error)
-	// LockName is the name of the lock file of a database.
-	LockName string
 	// Keys are those of an encrypted database, nil otherwise.
 	Keys *seal.Keys
 }
@@ -133,7 +131,7 @@ func (c *checkpoint) make() error {
 // makeLock creates the lock file of the copy. It comes last, because empty takes a
 // directory with a lock file for a database.
 func (c *checkpoint) makeLock() {
-	err := newdir.AddLock(c.fs, c.dir, c.o.LockName)
+	err := newdir.AddLock(c.fs, c.dir)
 	if err != nil && !errors.Is(err, vfs.ErrExist) { // a process may have opened the copy already
 		c.o.Report(event.Warning{What: "a checkpoint has no lock file, its readers keep no writer out", Err: err})
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/place"
-	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/table"
 	"github.com/stoatdb/stoat/internal/work"
 	"github.com/stoatdb/stoat/vfs"
@@ -46,17 +45,13 @@ func (c *checkpoint) flush(s manifest.State) (manifest.State, error) {
 func (c *checkpoint) flushJob(s *manifest.State) compact.Job {
 	snapshots := []base.SeqNum{c.source.UpTo}
 	var data int64
-	var deletions []*rangedel.List
 	for _, t := range c.source.Memtables {
 		data += t.DataBytes()
-		if t.HasDeletions() {
-			deletions = append(deletions, t.RetainDeletions(snapshots, false))
-		}
 	}
 	cuts := compact.CutsOfFlush(s.Version, compact.Shape{}, data)
 	of := c.o.Settings
 	return compact.Job{
-		Deletions: rangedel.Merge(deletions...),
+		Deletions: memtable.RetainDeletions(c.source.Memtables, snapshots),
 		Rules: compact.Rules{Snapshots: snapshots, Versions: 1,
 			VersionsOf: func(n uint32) int { return of(n).NumVersions }},
 		// It only tells which entries have timestamps, for the discard points of the tables.

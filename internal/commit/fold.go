@@ -45,7 +45,7 @@ func (c *Committer) foldOnApply(key, value []byte, k base.Kind) (whole []byte, m
 			return false
 		})
 		if err == nil {
-			outcome, err = chain.Over(partial.Base{Present: on.Kind.HasValue(), Expires: on.ExpiresAt})
+			outcome, err = chain.Over(partial.BaseOf(on))
 		}
 		return err
 	})
@@ -58,10 +58,7 @@ func (c *Committer) foldOnApply(key, value []byte, k base.Kind) (whole []byte, m
 	if outcome.FromBase && on.Kind == base.KindPointer {
 		return nil, m, false // a flush has time to read the value, and counts the pointers
 	}
-	m = base.Meta{Kind: base.KindSet, ExpiresAt: outcome.Expires}
-	if outcome.FromBase {
-		m.User = on.User
-	}
+	m = outcome.Meta(on)
 	whole, err = c.foldedValue(key, whole, &outcome)
 	return whole, m, err == nil
 }

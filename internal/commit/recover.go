@@ -17,7 +17,7 @@ import (
 // Recover replays the log into memtables and shows all of it to readers.
 func (c *Committer) Recover(state *manifest.State) (err error) {
 	r := replay{c: c, flushed: state.FlushedSeq, active: c.store.View().Memtables[0]}
-	c.recovered, err = log.RecoverSegments(c.o.Log, state.Spans, r.enter, r.apply)
+	c.recovered, err = log.Recover(c.o.Log, state.Spans, r.enter, r.apply)
 	slices.Reverse(r.more)
 	c.store.AddMemtables(base.SegmentRef{}, r.more...) // also after an error, to be released
 	if err != nil {

@@ -86,13 +86,9 @@ func (r *Request) applied() bool { return r.seq != 0 }
 // it conflicts with is not visible yet. The transaction will run again.
 func (r *Request) Retried() { r.retried = true }
 
-// Lost returns what another commit wrote, after a conflict of a request with Retried.
-func (r *Request) Lost() (claim turns.Claim, ok bool) {
-	if r.lost == nil {
-		return turns.Claim{}, false
-	}
-	return *r.lost, true
-}
+// Lost returns what another commit wrote, after a conflict of a request with Retried. It is nil
+// if that is not known.
+func (r *Request) Lost() *turns.Claim { return r.lost }
 
 // onlyAwaits reports whether r only waits for the groups before it; see AwaitVisible.
 func (r *Request) onlyAwaits() bool { return r.writes == nil && !r.sync }

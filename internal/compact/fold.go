@@ -75,10 +75,6 @@ type whole struct {
 	made  bool // by a fold: the value may have to go to a value file
 }
 
-func (w *whole) base() partial.Base {
-	return partial.Base{Present: w.Meta.Kind.HasValue(), Expires: w.Meta.ExpiresAt}
-}
-
 // fold writes what becomes of the chain and of the whole entry below it, which may be
 // nil. It makes one entry of each kept link and those that are a part of it: a whole
 // one if possible.
@@ -132,7 +128,7 @@ func (m *merge) foldOnto(on *whole, links []link) (*whole, bool) {
 	for i := range links {
 		c.Add(links[i].Meta.Kind, links[i].Value)
 	}
-	outcome, err := c.Over(on.base())
+	outcome, err := c.Over(partial.BaseOf(on.Meta))
 	if err != nil {
 		return nil, false // a reader meets the damage
 	}
@@ -140,10 +136,7 @@ func (m *merge) foldOnto(on *whole, links []link) (*whole, bool) {
 	if to.Meta.Kind = base.KindDelete; !outcome.Present {
 		return to, true
 	}
-	to.Meta = base.Meta{Kind: base.KindSet, ExpiresAt: outcome.Expires}
-	if outcome.FromBase {
-		to.Meta.User = on.Meta.User
-	}
+	to.Meta = outcome.Meta(on.Meta)
 	if len(outcome.Operands) == 0 {
 		to.Meta.Kind, to.Value, to.made = on.Meta.Kind, on.Value, on.made
 		if to.Meta.Kind == base.KindPointer {
@@ -188,7 +181,7 @@ func (m *merge) join(out []whole, links []link) []whole {
 				}
 				c.Add(links[i].Meta.Kind, links[i].Value)
 			}
-			value, kind, err := c.Joined(nil, m.key, f)
+			value, kind, err := c.Joined(m.key, f)
 			if err != nil { // they stay as they are, and a reader meets the damage
 				from = to - 1
 				e = links[from].Entry

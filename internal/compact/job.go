@@ -94,11 +94,8 @@ type Result struct {
 	// Files are the numbers of all files made. After an error the caller removes
 	// them.
 	Files []base.FileNum
-	// EntriesRead and BytesRead count the input: entries, and the bytes of their keys
-	// and values. EntriesWritten counts the kept entries. BytesWritten is the size of
-	// the tables.
-	EntriesRead, EntriesWritten uint64
-	BytesRead, BytesWritten     int64
+	// BytesWritten is the size of the tables.
+	BytesWritten int64
 }
 
 // Apply copies the plan's settings into the job. The plan relies on the job's rules:

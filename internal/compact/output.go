@@ -150,7 +150,6 @@ func (o *output) addPointer(e *base.Entry, ref manifest.ValueRef) error {
 
 // prepare makes sure that there is a table for e, and counts e.
 func (o *output) prepare(e *base.Entry) error {
-	o.result.EntriesWritten++
 	o.unread += 1 + len(e.Value)/valueUnit
 	if o.writer == nil {
 		if err := o.create(); err != nil {

@@ -53,9 +53,6 @@ func RunParts(jobs []Job) (all Result, err error) {
 	for _, r := range results {
 		all.Tables = append(all.Tables, r.Tables...)
 		all.Files = append(all.Files, r.Files...)
-		all.EntriesRead += r.EntriesRead
-		all.EntriesWritten += r.EntriesWritten
-		all.BytesRead += r.BytesRead
 		all.BytesWritten += r.BytesWritten
 	}
 	return all, errors.Join(errs...)
@@ -99,7 +96,7 @@ func (m *merge) run() error {
 		inputs[i].Source = s
 	}
 	m.all.Init(inputs, false, nil, nil, iter.Snapshot{At: base.SeqNumMax, AllVersions: true})
-	read, size := uint64(0), int64(0)
+	begun := false
 	for ok := m.all.Seek(m.job.From); ok; ok = m.all.Next() {
 		m.entry = *m.all.Entry
 		e := &m.entry
@@ -109,14 +106,13 @@ func (m *merge) run() error {
 			}
 			break
 		}
-		read++
-		size += int64(len(e.Key)) + int64(len(e.Value))
 		if m.untilStop -= 1 + len(e.Value)/valueUnit; m.untilStop < 0 {
 			if err := m.pause(); err != nil {
 				return err
 			}
 		}
-		if !bytes.Equal(e.Key, m.key) || read == 1 {
+		if !bytes.Equal(e.Key, m.key) || !begun {
+			begun = true
 			if err := m.beginKey(e.Key); err != nil {
 				return err
 			}
@@ -131,7 +127,6 @@ func (m *merge) run() error {
 	if err := m.releaseBefore(m.discard.limits.After); err != nil {
 		return err
 	}
-	m.out.result.EntriesRead, m.out.result.BytesRead = read, size
 	return m.all.Err()
 }
 

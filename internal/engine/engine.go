@@ -217,7 +217,7 @@ func (e *Engine) assembleCalls() {
 	e.Ingests = ingest.Engine{Store: e.Store, Commits: e.Commits, Jobs: e.Jobs, Space: e.Space, Throttle: e.Throttle,
 		Place: &e.Streams.Options, Group: e.Group, Executor: e.exec, Unmapped: e.Unmapped}
 	e.Checkpoints = checkpoint.New(checkpoint.Options{Store: e.Store, Executor: e.exec, Report: o.Report,
-		Settings: e.Settings.Of, Hold: e.holdAll, LockName: LockName, Keys: e.Keys})
+		Settings: e.Settings.Of, Hold: e.holdAll, Keys: e.Keys})
 }
 
 // mappedFiles returns the files that callers read, through mappings only.

@@ -13,9 +13,6 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
-// LockName is the name of the lock file in the directory of a database.
-const LockName = "LOCK"
-
 // Open makes a database ready for use:
 //
 //  1. It creates the directory and takes its lock.
@@ -166,7 +163,7 @@ func (e *Engine) lockToWrite() (err error) {
 			return err
 		}
 	}
-	e.lock, err = newdir.LockDatabase(fs, dir, LockName)
+	e.lock, err = newdir.LockDatabase(fs, dir)
 	return err
 }
 
@@ -174,7 +171,7 @@ func (e *Engine) lockToWrite() (err error) {
 // file. Without that file no writer excludes readers yet. A writer that comes later
 // is not excluded.
 func (e *Engine) lockToRead() error {
-	lock, err := e.o.FS.LockShared(e.o.FS.Join(e.o.Dir, LockName))
+	lock, err := e.o.FS.LockShared(e.o.FS.Join(e.o.Dir, newdir.LockName))
 	switch {
 	case err == nil:
 		e.lock = lock

@@ -17,7 +17,6 @@ import (
 	"github.com/stoatdb/stoat/internal/memtable"
 	"github.com/stoatdb/stoat/internal/mutant"
 	"github.com/stoatdb/stoat/internal/place"
-	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/space"
 	"github.com/stoatdb/stoat/internal/state"
 	"github.com/stoatdb/stoat/internal/work"
@@ -290,7 +289,7 @@ func (j *Jobs) flushJob(memtables []*memtable.Table) (compact.Job, compact.Flush
 		s[len(s)-1] = max(s[len(s)-1], memtables[0].LastSeq())
 	}
 	job.Rules.Above = j.partialAbove(nil)
-	job.Deletions = retainedDeletions(memtables, job.Rules.Snapshots)
+	job.Deletions = memtable.RetainDeletions(memtables, job.Rules.Snapshots)
 	job.Level, job.Run, job.CreatedMs = 0, version.NextRun(), j.store.Now()+j.store.StoodMs()
 	job.Filter = filter.NewBuilder(uint64(entriesOf(memtables)))
 	job.Codec = j.codecs(0)
@@ -329,17 +328,6 @@ func halve(job compact.Job, memtables []*memtable.Table, cuts compact.FlushCuts,
 	lower, upper := job, job
 	lower.To, upper.From = middle, middle
 	return []compact.Job{lower, upper}, nil
-}
-
-// retainedDeletions returns the range deletions of memtables that snapshots see.
-func retainedDeletions(memtables []*memtable.Table, snapshots []base.SeqNum) *rangedel.List {
-	var lists []*rangedel.List
-	for _, t := range memtables {
-		if t.HasDeletions() {
-			lists = append(lists, t.RetainDeletions(snapshots, false))
-		}
-	}
-	return rangedel.Merge(lists...)
 }
 
 // FinalFlush is the flush of Close: it flushes what the next Open would take long to

@@ -185,7 +185,7 @@ func BenchmarkReplay(b *testing.B) {
 	must(b, w.Close())
 	b.SetBytes(n * record.FrameSize(150))
 	for b.Loop() {
-		r, err := Recover(o, spans, func([]byte) error { return nil })
+		r, err := recoverAll(o, spans, func([]byte) error { return nil })
 		if err != nil || r.Records != n {
 			b.Fatalf("%d records: %v", r.Records, err)
 		}

@@ -83,7 +83,7 @@ func TestCrash_ConcurrentGroupsLoseNothing(t *testing.T) {
 			crashed := o
 			crashed.FS = disk.Crash(kinds[rng.IntN(len(kinds))], rng)
 			next := 0
-			if _, err := Recover(crashed, spans, collect(&next)); err != nil || next < acked {
+			if _, err := recoverAll(crashed, spans, collect(&next)); err != nil || next < acked {
 				t.Errorf("%d transactions recovered, want %d: %v", next, acked, err)
 				return
 			}
@@ -92,7 +92,7 @@ func TestCrash_ConcurrentGroupsLoseNothing(t *testing.T) {
 	wg.Wait()
 	must(t, w.Close())
 	next := 0
-	_, err = Recover(o, spans, collect(&next))
+	_, err = recoverAll(o, spans, collect(&next))
 	must(t, err)
 	if next != g.built {
 		t.Fatalf("%d transactions, want %d", next, g.built)
@@ -131,7 +131,7 @@ func TestSync_BothLanesReportTheFirstFailure(t *testing.T) {
 		acked := g.acknowledged()
 		o.FS = disk.Crash(memfs.KeepNone, rng)
 		next := 0
-		if _, err := Recover(o, spans, collect(&next)); err != nil || next < acked {
+		if _, err := recoverAll(o, spans, collect(&next)); err != nil || next < acked {
 			t.Fatalf("%d transactions recovered, want %d: %v", next, acked, err)
 		}
 	}

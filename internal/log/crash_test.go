@@ -88,7 +88,7 @@ func (d *workload) open() {
 	d.t.Helper()
 	d.jobs = nil
 	next := d.first
-	r, err := Recover(d.o, d.spans, collect(&next))
+	r, err := recoverAll(d.o, d.spans, collect(&next))
 	must(d.t, err)
 	if next < d.acked || next > d.built {
 		d.t.Fatalf("%d transactions recovered, want %d to %d", next, d.acked, d.built)
@@ -209,7 +209,7 @@ func (d *workload) recovered(disk *memfs.FS, spans []base.LogSpan) (int, Recover
 	o.FS = disk
 	o.Random = rand.New(rand.NewPCG(d.rng.Uint64(), 3)).Uint64
 	next := d.first
-	r, err := Recover(o, spans, collect(&next))
+	r, err := recoverAll(o, spans, collect(&next))
 	return next, r, err
 }
 

@@ -92,7 +92,7 @@ func (c *closedLog) remove(file uint64) {
 func (c *closedLog) check(what string, mustReport bool) bool {
 	c.t.Helper()
 	next := c.first
-	_, err := Recover(c.o, c.spans, collect(&next))
+	_, err := recoverAll(c.o, c.spans, collect(&next))
 	var corrupt *base.CorruptionError
 	switch {
 	case err != nil && !errors.As(err, &corrupt):
@@ -110,7 +110,7 @@ func (c *closedLog) check(what string, mustReport bool) bool {
 // referenced returns the files of all spans.
 func (c *closedLog) referenced() map[uint64]bool {
 	next := c.first
-	r, err := Recover(c.o, c.spans, collect(&next))
+	r, err := recoverAll(c.o, c.spans, collect(&next))
 	must(c.t, err)
 	files := map[uint64]bool{}
 	for _, f := range r.live {
@@ -280,7 +280,7 @@ func TestRecover_CloseFrameThatDoesNotProveItsRecordsIsCorruption(t *testing.T) 
 			script = []byte{0x31, 0x00, 0x07}
 		}
 		writeFile(t, &o, ref.File, fuzzSegment(ref, script))
-		_, err := Recover(o, []base.LogSpan{{First: ref}}, func([]byte) error { return nil })
+		_, err := recoverAll(o, []base.LogSpan{{First: ref}}, func([]byte) error { return nil })
 		if ok := err == nil; ok != durable || err != nil && !errors.Is(err, base.ErrCorrupt) {
 			t.Errorf("the close frame proves the record: %v; recovery: %v", durable, err)
 		}

@@ -1,5 +1,12 @@
 package log
 
+import "github.com/stoatdb/stoat/internal/base"
+
+// recoverAll is Recover for a caller that does not ask about segments.
+func recoverAll(o Options, spans []base.LogSpan, apply func(payload []byte) error) (Recovered, error) {
+	return Recover(o, spans, func(base.SegmentRef, int64) {}, apply)
+}
+
 // Segment returns the number of the current segment.
 func (w *Writer) Segment() uint64 { return w.Current().Number }
 

@@ -44,7 +44,7 @@ func (r *faultRun) open() {
 	r.t.Helper()
 	for range 2 {
 		next := r.first
-		rec, err := Recover(r.o, r.spans, collect(&next))
+		rec, err := recoverAll(r.o, r.spans, collect(&next))
 		if err != nil {
 			r.mustBeInjected("Recover", err)
 			continue
@@ -190,7 +190,7 @@ func (r *faultRun) checkAfter(rng *rand.Rand) {
 		kind := kinds[rng.IntN(len(kinds))]
 		o.FS = r.disk.Crash(kind, rng)
 		next := r.first
-		if _, err := Recover(o, r.spans, collect(&next)); err != nil || next < r.acked || next > r.built {
+		if _, err := recoverAll(o, r.spans, collect(&next)); err != nil || next < r.acked || next > r.built {
 			r.t.Fatalf("%s: then a crash (%s): %d transactions, want %d to %d: %v",
 				r.what, kind, next, r.acked, r.built, err)
 		}
@@ -206,7 +206,7 @@ func (r *faultRun) checkAfter(rng *rand.Rand) {
 	must(r.t, w.Sync())
 	o.FS = r.disk.Crash(memfs.KeepNone, rng)
 	after := r.first
-	if _, err := Recover(o, spans, collect(&after)); err != nil || after != next+1 {
+	if _, err := recoverAll(o, spans, collect(&after)); err != nil || after != next+1 {
 		r.t.Fatalf("%s: then a restart, a commit and a crash: %d transactions, want %d: %v",
 			r.what, after, next+1, err)
 	}
@@ -305,10 +305,10 @@ func (d *workload) openWithFault(disk *memfs.FS, faults *faultfs.FS, what string
 	o := d.o
 	o.FS = faults
 	next := d.first
-	r, err := Recover(o, d.spans, collect(&next))
+	r, err := recoverAll(o, d.spans, collect(&next))
 	if err != nil {
 		next = d.first
-		if r, err = Recover(o, d.spans, collect(&next)); err != nil {
+		if r, err = recoverAll(o, d.spans, collect(&next)); err != nil {
 			d.t.Fatalf("%s: second Recover: %v", what, err)
 		}
 	}
@@ -364,7 +364,7 @@ func TestDiskFull_DoesNotPoisonAndCommitsResume(t *testing.T) {
 	d.w.End()
 	must(t, d.w.Close())
 	n := 0
-	r, err := Recover(d.o, d.spans, func([]byte) error { n++; return nil })
+	r, err := recoverAll(d.o, d.spans, func([]byte) error { n++; return nil })
 	must(t, err)
 	if n != commits+2 || r.Records != int64(n) {
 		t.Fatalf("%d transactions, %d records, want %d", n, r.Records, commits+2)
@@ -405,7 +405,7 @@ func TestReserve_WritesAheadWithoutPreallocation(t *testing.T) {
 		disk.SetCapacity(room)
 		must(t, appendTx(w, p))
 		must(t, w.Close())
-		if r, err := Recover(o, spans, func([]byte) error { return nil }); err != nil || r.Records != int64(n+1) {
+		if r, err := recoverAll(o, spans, func([]byte) error { return nil }); err != nil || r.Records != int64(n+1) {
 			t.Fatalf("records of %d bytes: %d of %d were recovered: %v", size, r.Records, n+1, err)
 		}
 	}
@@ -419,7 +419,7 @@ func TestDiskFull_CreateChangesNothingOrRecycles(t *testing.T) {
 	d.sync()
 	d.disk.SetCapacity(d.disk.UsedBytes())
 	next := 0
-	r, err := Recover(d.o, d.spans, collect(&next))
+	r, err := recoverAll(d.o, d.spans, collect(&next))
 	must(t, err)
 	if _, err := Create(d.o, r); !errors.Is(err, vfs.ErrNoSpace) {
 		t.Fatalf("Create on a full disk: %v", err)
@@ -452,7 +452,7 @@ func TestCreate_RetryAfterCarryIntoFreeFileFails(t *testing.T) {
 	d.append()
 	must(t, d.w.Flush()) // not synced, so the next span must carry it
 	next := d.first
-	r, err := Recover(d.o, d.spans, collect(&next))
+	r, err := recoverAll(d.o, d.spans, collect(&next))
 	must(t, err)
 	if !r.Unproven() {
 		t.Fatal("there is nothing to carry")

@@ -25,7 +25,7 @@ func newFaultyLog(t *testing.T, sizeMax int64) *faultyLog {
 	n := uint64(1)
 	o := Options{FS: l.faults, Dir: "/db", Random: func() uint64 { n += 0x9e3779b97f4a7c15; return n },
 		SegmentSizeMin: 64 << 10, SegmentSizeMax: sizeMax, Go: func(job func()) { job() }}
-	r, err := Recover(o, nil, func([]byte) error { return nil })
+	r, err := recoverAll(o, nil, func([]byte) error { return nil })
 	must(t, err)
 	l.w, err = Create(o, r)
 	must(t, err)

@@ -77,7 +77,7 @@ func FuzzLogReplay(f *testing.F) {
 		}
 		replayed := func(spans []base.LogSpan) ([][]byte, Recovered, error) {
 			var all [][]byte
-			r, err := Recover(o, spans, func(p []byte) error {
+			r, err := recoverAll(o, spans, func(p []byte) error {
 				all = append(all, bytes.Clone(p))
 				return nil
 			})

@@ -82,7 +82,7 @@ func must(t testing.TB, err error) {
 
 // open recovers and starts a new span. It returns the spans for the manifest.
 func open(o Options, spans []base.LogSpan, apply func([]byte) error) (*Writer, []base.LogSpan, error) {
-	r, err := Recover(o, spans, apply)
+	r, err := recoverAll(o, spans, apply)
 	if err != nil {
 		return nil, nil, err
 	}

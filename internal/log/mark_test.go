@@ -155,7 +155,7 @@ func TestMark_FullSegmentHasRoom(t *testing.T) {
 			must(t, appendTx(d.w, make([]byte, 100)))
 		}
 		must(t, d.w.Close())
-		r, err := Recover(d.o, d.spans, func([]byte) error { return nil })
+		r, err := recoverAll(d.o, d.spans, func([]byte) error { return nil })
 		if want := 1 + (room+1)%2; err != nil || r.Records != want || r.Unproven() {
 			t.Errorf("room for %d bytes: %d transactions, want %d: %v", 8*room, r.Records, want, err)
 		}
@@ -199,7 +199,7 @@ func TestMark_FailedWriteGoesWithTheNextTransaction(t *testing.T) {
 	for i := 1; i < 3; i++ {
 		commit(i)
 		next := 0
-		if _, err := Recover(o, spans, collect(&next)); err != nil || next != i+1 {
+		if _, err := recoverAll(o, spans, collect(&next)); err != nil || next != i+1 {
 			t.Fatalf("%d transactions, want %d: %v", next, i+1, err)
 		}
 	}

@@ -194,7 +194,7 @@ func TestRotation_WaitsWhenManySegmentsArePending(t *testing.T) {
 		next := 0
 		o := d.o
 		o.Random = rand.New(rand.NewPCG(1, 1)).Uint64
-		if _, err := Recover(o, d.spans, collect(&next)); err != nil || next != d.built {
+		if _, err := recoverAll(o, d.spans, collect(&next)); err != nil || next != d.built {
 			t.Fatalf("%d transactions, want %d: %v", next, d.built, err)
 		}
 	})

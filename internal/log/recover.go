@@ -12,8 +12,8 @@ type Recovered struct {
 	// Spans are the spans that the manifest must record before the new one:
 	// those given, all sealed, without leading empty ones.
 	Spans []base.LogSpan
-	// Records and Bytes count the replayed transactions and their payload bytes.
-	Records, Bytes int64
+	// Records counts the replayed transactions.
+	Records int64
 
 	next     uint64 // number of the next segment
 	nextFile uint64 // number of the next new file
@@ -52,7 +52,8 @@ type tail struct {
 func (t tail) empty() bool { return t.until <= t.from.offset }
 
 // Recover calls apply for every transaction in the spans, in commit order. The
-// payload is valid only during the call. Spans are in order, the newest last.
+// payload is valid only during the call. Before it reads a segment, it calls enter with the
+// size of the segment in bytes. Spans are in order, the newest last.
 // All but the newest are sealed. The newest is sealed too if an earlier recovery
 // was recorded without a new span. Recover changes nothing on disk; the caller passes
 // its result to Create.
@@ -60,13 +61,7 @@ func (t tail) empty() bool { return t.until <= t.from.offset }
 // Recover fails with a base.CorruptionError when something known to be durable is
 // missing or damaged. It also returns the error of apply, and that of a file
 // that cannot be read.
-func Recover(o Options, spans []base.LogSpan, apply func(payload []byte) error) (Recovered, error) {
-	return RecoverSegments(o, spans, func(base.SegmentRef, int64) {}, apply)
-}
-
-// RecoverSegments is Recover, and calls enter before it reads a segment, with its size in
-// bytes.
-func RecoverSegments(o Options, spans []base.LogSpan, enter func(ref base.SegmentRef, size int64), apply func(payload []byte) error) (Recovered, error) {
+func Recover(o Options, spans []base.LogSpan, enter func(ref base.SegmentRef, size int64), apply func(payload []byte) error) (Recovered, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return Recovered{}, err

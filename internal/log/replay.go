@@ -132,7 +132,6 @@ func (p *replay) records(r *record.Reader, st *segmentReplay) error {
 				return err
 			}
 			p.r.Records++
-			p.r.Bytes += int64(len(rec.Payload))
 			st.end = boundary{offset: rec.End, chain: rec.Checksum, records: st.end.records + 1}
 			st.bounds.add(st.end)
 		}

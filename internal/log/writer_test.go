@@ -36,7 +36,7 @@ func TestWriter_LargeTransactionStreamsInBoundedMemory(t *testing.T) {
 		t.Fatalf("a buffer of %d bytes for a transaction of %d", most, pieces*len(piece))
 	}
 	got := 0
-	_, err = Recover(o, spans, func(p []byte) error {
+	_, err = recoverAll(o, spans, func(p []byte) error {
 		got = len(p)
 		for len(p) > 0 && bytes.HasPrefix(p, piece) {
 			p = p[len(piece):]
@@ -117,7 +117,7 @@ func TestIdle_ShrinkReleaseAndRestFreeTheDisk(t *testing.T) {
 	if used := disk.UsedBytes(); used > 1<<20 {
 		t.Fatalf("%d bytes of an empty log", used)
 	}
-	r, err := Recover(o, spans, nil)
+	r, err := recoverAll(o, spans, nil)
 	if err != nil || r.Records != 0 {
 		t.Fatalf("%d records: %v", r.Records, err)
 	}
@@ -171,7 +171,7 @@ func TestRecycle_SmallFileIsWrittenInFullOnlyOnce(t *testing.T) {
 		must(t, w.Trim())
 		span := w.Span()
 		span.First = first
-		r, err := Recover(o, []base.LogSpan{span}, nil)
+		r, err := recoverAll(o, []base.LogSpan{span}, nil)
 		must(t, err)
 		written = 0
 		w, err = Create(o, r)
@@ -357,7 +357,7 @@ func TestOptions_OutOfRangeAreNamed(t *testing.T) {
 	for field, spoil := range bad {
 		o := good
 		spoil(&o)
-		_, err := Recover(o, nil, nil)
+		_, err := recoverAll(o, nil, nil)
 		if err == nil || !bytes.Contains([]byte(err.Error()), []byte(field)) {
 			t.Errorf("%s: %v", field, err)
 		}
@@ -410,7 +410,7 @@ func TestRecover_HostileSpansAreReported(t *testing.T) {
 	}
 	d.sync()
 	must(t, d.w.Close())
-	r, err := Recover(d.o, d.spans, func([]byte) error { return nil })
+	r, err := recoverAll(d.o, d.spans, func([]byte) error { return nil })
 	must(t, err)
 	good := r.Spans[0]
 	for name, spoil := range map[string]func(s *base.LogSpan){
@@ -428,7 +428,7 @@ func TestRecover_HostileSpansAreReported(t *testing.T) {
 	} {
 		s := good
 		spoil(&s)
-		if _, err := Recover(d.o, []base.LogSpan{s}, func([]byte) error { return nil }); !errors.Is(err, base.ErrCorrupt) {
+		if _, err := recoverAll(d.o, []base.LogSpan{s}, func([]byte) error { return nil }); !errors.Is(err, base.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

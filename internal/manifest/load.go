@@ -83,7 +83,7 @@ func (s *Store) read(f vfs.File, number uint64) (proven bool, err error) {
 		return false, err
 	}
 	s.state.Store(&state)
-	j.b = record.ContinueBuilder(h.Salt, record.MaxPayload, aead, r.Offset(), r.Chain())
+	j.b = record.ContinueBuilder(h.Salt, aead, r.Offset(), r.Chain())
 	if !proven {
 		return false, nil
 	}
@@ -101,7 +101,7 @@ func (s *Store) read(f vfs.File, number uint64) (proven bool, err error) {
 func (j *journal) buildMarks() error {
 	until := j.b.Offset()
 	r := record.ContinueReader(j.file, until, j.salt, nil, j.end, j.chain)
-	j.b = record.ContinueBuilder(j.salt, record.MaxPayload, nil, j.end, j.chain)
+	j.b = record.ContinueBuilder(j.salt, nil, j.end, j.chain)
 	for j.b.Offset() < until {
 		mark, err := r.Next()
 		if err != nil {

@@ -120,7 +120,7 @@ func (j *journal) fill(f vfs.File, state State, salt uint64, room int64, seal re
 	j.end, j.chain, j.salt = used, j.b.Chain(), salt
 	head := append(record.AppendHeader(make([]byte, 0, used), header), frames...)
 	// The memory of the snapshot goes: edits need little.
-	j.b = record.ContinueBuilder(salt, record.MaxPayload, aead, used, j.chain)
+	j.b = record.ContinueBuilder(salt, aead, used, j.chain)
 
 	// All blocks are written below, whether reserved or not.
 	if _, err := f.Preallocate(0, j.size); err != nil {

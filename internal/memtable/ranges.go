@@ -336,9 +336,20 @@ func (t *Table) NewerDeletions(than base.SeqNum, visit func(lo, hi []byte) bool)
 	}
 }
 
-// RetainDeletions returns the range deletions that a flush keeps; see
+// RetainDeletions returns the range deletions of tables that a flush keeps; see
 // rangedel.List.Retain. The keys are borrowed until Release or Reset.
-func (t *Table) RetainDeletions(snapshots []base.SeqNum, bottom bool) *rangedel.List {
+func RetainDeletions(tables []*Table, snapshots []base.SeqNum) *rangedel.List {
+	var lists []*rangedel.List
+	for _, t := range tables {
+		if t.HasDeletions() {
+			lists = append(lists, t.retainDeletions(snapshots))
+		}
+	}
+	return rangedel.Merge(lists...)
+}
+
+// retainDeletions is RetainDeletions of one table.
+func (t *Table) retainDeletions(snapshots []base.SeqNum) *rangedel.List {
 	l := t.ranges.Load()
 	all := make([]rangedel.Deletion, l.len())
 	for i := range all {
@@ -347,5 +358,5 @@ func (t *Table) RetainDeletions(snapshots []base.SeqNum, bottom bool) *rangedel.
 			all[i].Seq = base.SeqNum(t.stamp.Load())
 		}
 	}
-	return rangedel.Retained(all, snapshots, bottom)
+	return rangedel.Retained(all, snapshots)
 }

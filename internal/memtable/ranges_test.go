@@ -297,7 +297,7 @@ func checkRetained(t *testing.T, r *rand.Rand, table *Table, j journal) {
 		}
 	}
 	snapshots := []base.SeqNum{base.SeqNum(r.IntN(20)), base.SeqNum(20 + r.IntN(80))}
-	got, want := table.RetainDeletions(snapshots, false), rangedel.Build(d).Retain(snapshots, false)
+	got, want := table.retainDeletions(snapshots), rangedel.Build(d).Retain(snapshots, false)
 	if !bytes.Equal(got.AppendTo(nil), want.AppendTo(nil)) {
 		t.Fatalf("retained for %d: %x, want %x", snapshots, got.AppendTo(nil), want.AppendTo(nil))
 	}
@@ -400,7 +400,7 @@ func TestRangeDeletion_FailedAllocationChangesNothing(t *testing.T) {
 				want += 1 + 2*i
 			}
 		}
-		if n := table.RetainDeletions(nil, false).Len(); n != want || table.Len() != want {
+		if n := table.retainDeletions(nil).Len(); n != want || table.Len() != want {
 			t.Errorf("%d deletions, %d entries, want %d (%v, %v)", n, table.Len(), want, first, second)
 		}
 		table.Release()

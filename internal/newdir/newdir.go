@@ -11,6 +11,9 @@ import (
 	"github.com/stoatdb/stoat/vfs"
 )
 
+// LockName is the name of the lock file in the directory of a database.
+const LockName = "LOCK"
+
 // Unused returns an error if something has the name dir. That may be a symbolic link to nothing.
 // Stat does not find it, but Publish cannot replace it.
 func Unused(fs vfs.FS, dir string) error {
@@ -64,22 +67,22 @@ func Claim(fs vfs.FS, temp, dir string) (io.Closer, error) {
 // out. It also shows that the directory has a database, and not an unfinished copy of one.
 // So it comes when the directory has its name durably: LockDatabase relies on that. The
 // database is whole without it.
-func AddLock(fs vfs.FS, dir, name string) error {
-	f, err := fs.Create(fs.Join(dir, name), vfs.CatLock)
+func AddLock(fs vfs.FS, dir string) error {
+	f, err := fs.Create(fs.Join(dir, LockName), vfs.CatLock)
 	if err == nil {
 		err = f.Close()
 	}
 	return errors.Join(err, fs.SyncDir(dir))
 }
 
-// LockDatabase takes the lock of the database in dir, whose lock file is called name. It
-// creates the directory and the file if they do not exist.
+// LockDatabase takes the lock of the database in dir. It creates the directory and the lock
+// file if they do not exist.
 //
 // The process that made dir, or gave it its name, may have died before that name was durable.
 // Then dir has no lock file, which comes later. So MkdirAll makes the name durable, also if
 // dir exists.
-func LockDatabase(fs vfs.FS, dir, name string) (io.Closer, error) {
-	path := fs.Join(dir, name)
+func LockDatabase(fs vfs.FS, dir string) (io.Closer, error) {
+	path := fs.Join(dir, LockName)
 	_, err := fs.Stat(path)
 	if errors.Is(err, vfs.ErrNotExist) {
 		err = fs.MkdirAll(dir)

@@ -67,6 +67,9 @@ type Base struct {
 	Expires uint64 // of a present value, 0 for never
 }
 
+// BaseOf returns the base that a whole entry with the metadata m is.
+func BaseOf(m base.Meta) Base { return Base{Present: m.Kind.HasValue(), Expires: m.ExpiresAt} }
+
 // An Outcome is what a chain makes of its base.
 type Outcome struct {
 	Base
@@ -81,6 +84,15 @@ type Outcome struct {
 	// Operands are to be merged, the oldest first. They are borrowed from the entries
 	// of the chain, and from the chain until its next use.
 	Operands [][]byte
+}
+
+// Meta returns the metadata of the value of an outcome over an entry with the metadata on.
+func (o *Outcome) Meta(on base.Meta) base.Meta {
+	m := base.Meta{Kind: base.KindSet, ExpiresAt: o.Expires}
+	if o.FromBase {
+		m.User = on.User
+	}
+	return m
 }
 
 // Over returns what the chain makes of b.
@@ -116,20 +128,19 @@ func (c *Chain) Over(b Base) (Outcome, error) {
 	return out, nil
 }
 
-// Joined appends to dst the value of one entry that stands for all entries of the chain,
-// and returns its kind. f may be nil; if it combines operands, operands of one time
-// become one.
-func (c *Chain) Joined(dst, key []byte, f Function) ([]byte, base.Kind, error) {
+// Joined returns the value and the kind of one entry that stands for all entries of the
+// chain. f may be nil; if it combines operands, operands of one time become one.
+func (c *Chain) Joined(key []byte, f Function) (value []byte, kind base.Kind, err error) {
 	if err := c.decode(); err != nil {
-		return dst, 0, err
+		return nil, 0, err
 	}
-	kind := base.KindRenew
+	kind = base.KindRenew
 	combiner, _ := f.(Combiner)
 	for i := 0; i < len(c.steps); {
 		n := 1
 		if c.steps[i].Operand == nil {
 			i += c.joinRenewals(i)
-			dst = appendStep(dst, &c.steps[i-1])
+			value = appendStep(value, &c.steps[i-1])
 			continue
 		}
 		kind = base.KindMerge
@@ -140,15 +151,15 @@ func (c *Chain) Joined(dst, key []byte, f Function) ([]byte, base.Kind, error) {
 		i += n
 		if combiner != nil && n > 1 {
 			if one, ok := combine(combiner, key, same); ok {
-				dst = AppendOperand(dst, same[0].TimeMs, one)
+				value = AppendOperand(value, same[0].TimeMs, one)
 				continue
 			}
 		}
 		for j := range same {
-			dst = appendStep(dst, &same[j])
+			value = appendStep(value, &same[j])
 		}
 	}
-	return dst, kind, nil
+	return value, kind, nil
 }
 
 // joinRenewals makes one step of the renewals from step i on, and returns how many there

@@ -106,7 +106,7 @@ func TestChain_JoinedMeansTheSame(t *testing.T) {
 			}
 			chain.Add(k, appendStep(nil, &s))
 		}
-		value, kind, err := chain.Joined(nil, []byte("key"), nil)
+		value, kind, err := chain.Joined([]byte("key"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

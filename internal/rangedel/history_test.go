@@ -66,7 +66,7 @@ func TestHistory_NestedDeletionsTakeLittleMemory(t *testing.T) {
 	if most := int64(n * 2000); h.Bytes() > most {
 		t.Errorf("%d nested deletions take %d bytes, want at most %d", n, h.Bytes(), most)
 	}
-	kept := Retained(m, []base.SeqNum{n / 2, n}, false)
+	kept := Retained(m, []base.SeqNum{n / 2, n})
 	if kept.Numbers() > 2*n {
 		t.Errorf("%d numbers are kept for 2 snapshots", kept.Numbers())
 	}

@@ -48,19 +48,16 @@ func retain(dst, seqs, snapshots []base.SeqNum, bottom bool) []base.SeqNum {
 	return dst
 }
 
-// Retained returns Build(deletions).Retain(snapshots, bottom) without building
+// Retained returns Build(deletions).Retain(snapshots, false) without building
 // all fragments, of which there may be far more: see the package comment.
 // deletions must be in ascending order of their numbers.
-func Retained(deletions []Deletion, snapshots []base.SeqNum, bottom bool) *List {
+func Retained(deletions []Deletion, snapshots []base.SeqNum) *List {
 	var lists []*List
 	rest := deletions
-	for i, s := range snapshots {
+	for _, s := range snapshots {
 		n := sort.Search(len(rest), func(j int) bool { return rest[j].Seq > s })
-		if i > 0 || !bottom {
-			// The later of two snapshots uses only the newest number between
-			// them.
-			lists = append(lists, newestDeletions(rest[:n]))
-		}
+		// The later of two snapshots uses only the newest number between them.
+		lists = append(lists, newestDeletions(rest[:n]))
 		rest = rest[n:]
 	}
 	return Merge(append(lists, Build(rest))...)

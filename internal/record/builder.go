@@ -38,8 +38,8 @@ func NewBuilder(salt uint64, payloadMax int, aead cipher.AEAD) Builder {
 // ContinueBuilder returns a builder that continues at offset, after a frame with
 // the checksum chain. A caller must not continue a sealed file that it has read: a
 // crash may have lost a frame there, whose nonce is used.
-func ContinueBuilder(salt uint64, payloadMax int, aead cipher.AEAD, offset int64, chain uint64) Builder {
-	b := NewBuilder(salt, payloadMax, aead)
+func ContinueBuilder(salt uint64, aead cipher.AEAD, offset int64, chain uint64) Builder {
+	b := NewBuilder(salt, MaxPayload, aead)
 	b.offset, b.chain = offset, chain
 	return b
 }

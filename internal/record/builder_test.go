@@ -53,7 +53,7 @@ func TestBuilder_ContinuesInAFileAndInTheNextOne(t *testing.T) {
 	frames, _ := b.Sealed()
 	file := append(make([]byte, Start), frames...)
 
-	more := ContinueBuilder(testSalt, MaxPayload, nil, b.Offset(), b.Chain())
+	more := ContinueBuilder(testSalt, nil, b.Offset(), b.Chain())
 	more.Record([]byte("two"), Start)
 	frames, _ = more.Sealed()
 	file = append(file, frames...)

@@ -45,7 +45,7 @@ func (s *salvager) build(ctx context.Context) error {
 		}
 		return err
 	}
-	_ = newdir.AddLock(fs, dir, s.o.LockName) // the next writer makes it
+	_ = newdir.AddLock(fs, dir) // the next writer makes it
 	return nil
 }
 

@@ -50,7 +50,7 @@ func RepairTables(ctx context.Context, o Options) (done []Repair, err error) {
 	if _, err := o.FS.Stat(o.From); err != nil {
 		return nil, err
 	}
-	lock, err := newdir.LockDatabase(o.FS, o.From, o.LockName)
+	lock, err := newdir.LockDatabase(o.FS, o.From)
 	if err != nil {
 		return nil, err
 	}

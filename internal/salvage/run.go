@@ -13,6 +13,7 @@ import (
 	"github.com/stoatdb/stoat/internal/base"
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/newdir"
 	"github.com/stoatdb/stoat/internal/partial"
 	"github.com/stoatdb/stoat/internal/rangedel"
 	"github.com/stoatdb/stoat/internal/record"
@@ -26,8 +27,6 @@ type Options struct {
 	FS vfs.FS
 	// From is the damaged directory, and To the new one. Both are absolute.
 	From, To string
-	// LockName is the name of the lock file of a database.
-	LockName string
 	// Provider has the master keys of an encrypted database, nil for a plain one.
 	Provider   seal.Provider
 	DataKeyAge time.Duration
@@ -118,7 +117,7 @@ func (s *sourceFS) Open(name string, cat vfs.Category) (vfs.File, error) {
 
 // lock excludes writers of the damaged directory. Without a lock file there is none.
 func (s *salvager) lock() (io.Closer, error) {
-	lock, err := s.fs.LockShared(s.fs.Join(s.o.From, s.o.LockName))
+	lock, err := s.fs.LockShared(s.fs.Join(s.o.From, newdir.LockName))
 	switch {
 	case err == nil:
 		return lock, nil

@@ -20,7 +20,7 @@ import (
 const to = "/to"
 
 func optionsFor(fs vfs.FS, random *rand.Rand) salvage.Options {
-	return salvage.Options{FS: fs, From: testkit.Dir, To: to, LockName: "LOCK", Clock: testkit.NewClock(), Random: random.Uint64,
+	return salvage.Options{FS: fs, From: testkit.Dir, To: to, Clock: testkit.NewClock(), Random: random.Uint64,
 		Entropy: crand.Reader, Stop: func() error { return nil }}
 }
 

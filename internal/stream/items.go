@@ -150,10 +150,7 @@ func (s *Items[E, T]) scan(r Range, b *batcher[T]) error {
 			e.Meta.ExpiresAt != 0 && s.Expired(e.Meta.ExpiresAt, false) {
 			continue
 		}
-		i := Item{Version: uint64(e.Seq), UserMeta: e.Meta.User}
-		if e.Meta.ExpiresAt != 0 {
-			i.ExpiresAt = time.UnixMilli(int64(e.Meta.ExpiresAt))
-		}
+		i := Item{Version: uint64(e.Seq), ExpiresAt: base.ExpiryTime(e.Meta.ExpiresAt), UserMeta: e.Meta.User}
 		switch {
 		case e.Meta.Kind.Partial():
 			var there bool

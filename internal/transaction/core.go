@@ -223,21 +223,12 @@ func (c *core) renew() error {
 	before, own := c.own, w.Pending.Len()
 	c.sources[len(c.sources)-1].Init(w.Pending, c.reverse)
 	if w.Pending.HasDeletions() && own != before {
-		if err := c.coverAnew(); err != nil {
+		if err := c.cover(); err != nil {
 			return err
 		}
+		c.begin()
 	}
 	c.own = own
-	return nil
-}
-
-// coverAnew is cover before a new positioning, after the transaction has deleted
-// ranges.
-func (c *core) coverAnew() error {
-	if err := c.cover(); err != nil {
-		return err
-	}
-	c.begin()
 	return nil
 }
 

@@ -25,10 +25,6 @@ type found struct {
 	seq   base.SeqNum
 }
 
-func (f *found) base() partial.Base {
-	return partial.Base{Present: f.meta.Kind.HasValue(), Expires: f.meta.ExpiresAt}
-}
-
 // A foldMode says what fold is for.
 type foldMode uint8
 
@@ -86,7 +82,7 @@ func (tx Txn) foldGuarded(view *state.View, key []byte, hash uint64, at base.Seq
 	if err != nil {
 		return nil, m, 0, err
 	}
-	outcome, err := chain.Over(on.base())
+	outcome, err := chain.Over(partial.BaseOf(on.meta))
 	if err != nil {
 		return nil, m, 0, err
 	}
@@ -102,10 +98,7 @@ func (tx Txn) foldGuarded(view *state.View, key []byte, hash uint64, at base.Seq
 
 // outcome returns the value and the metadata of an outcome over the entry on.
 func (tx Txn) outcome(key []byte, o *partial.Outcome, on found, mode foldMode) (value []byte, m base.Meta, err error) {
-	m = base.Meta{Kind: base.KindSet, ExpiresAt: o.Expires}
-	if o.FromBase {
-		m.User = on.meta.User
-	}
+	m = o.Meta(on.meta)
 	switch {
 	case mode == foldKeys:
 		return nil, m, nil

@@ -117,12 +117,7 @@ func (i Item) Version() uint64 {
 }
 
 // ExpiresAt is stoat.Item.ExpiresAt.
-func (i Item) ExpiresAt() time.Time {
-	if i.entry.Meta.ExpiresAt == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(int64(i.entry.Meta.ExpiresAt))
-}
+func (i Item) ExpiresAt() time.Time { return base.ExpiryTime(i.entry.Meta.ExpiresAt) }
 
 // UserMeta is stoat.Item.UserMeta.
 func (i Item) UserMeta() byte { return i.entry.Meta.User }

@@ -7,19 +7,6 @@ import (
 	"github.com/stoatdb/stoat/internal/invariant"
 )
 
-// All is stoat.Txn.All.
-func (tx Txn) All() iter.Seq2[[]byte, []byte] { return tx.Loop(IterOptions{}) }
-
-// Prefix is stoat.Txn.Prefix.
-func (tx Txn) Prefix(prefix []byte) iter.Seq2[[]byte, []byte] {
-	return tx.Loop(IterOptions{Prefix: prefix})
-}
-
-// Range is stoat.Txn.Range.
-func (tx Txn) Range(lo, hi []byte) iter.Seq2[[]byte, []byte] {
-	return tx.Loop(IterOptions{Lower: lo, Upper: hi})
-}
-
 // Loop is stoat.Txn.Loop.
 func (tx Txn) Loop(o IterOptions) iter.Seq2[[]byte, []byte] {
 	return func(yield func(k, v []byte) bool) {

@@ -70,7 +70,7 @@ func (tx Txn) addStep(key []byte, k base.Kind, step []byte, f partial.Function) 
 		if f == nil {
 			f, _ = tx.s.engine.Functions.Of(key)
 		}
-		joined, kind, err := chain.Joined(nil, key, f)
+		joined, kind, err := chain.Joined(key, f)
 		if err != nil {
 			return err
 		}
@@ -137,7 +137,7 @@ func (tx Txn) lapses(o *partial.Outcome) {
 // foldOnto writes what a chain makes of a whole entry of the transaction itself.
 func (tx Txn) foldOnto(key []byte, chain *partial.Chain, on found) (err error) {
 	defer fault.Enter().Leave(&err)
-	outcome, err := chain.Over(on.base())
+	outcome, err := chain.Over(partial.BaseOf(on.meta))
 	if err != nil || !outcome.Present {
 		return err
 	}

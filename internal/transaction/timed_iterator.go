@@ -379,19 +379,6 @@ func (it TimedIterator) Close() error {
 	return err
 }
 
-// All is stoat.TimedTxn.All.
-func (t TimedTxn) All() iter.Seq2[[]byte, []byte] { return t.Loop(IterOptions{}) }
-
-// Prefix is stoat.TimedTxn.Prefix.
-func (t TimedTxn) Prefix(prefix []byte) iter.Seq2[[]byte, []byte] {
-	return t.Loop(IterOptions{Prefix: prefix})
-}
-
-// Range is stoat.TimedTxn.Range.
-func (t TimedTxn) Range(lo, hi []byte) iter.Seq2[[]byte, []byte] {
-	return t.Loop(IterOptions{Lower: lo, Upper: hi})
-}
-
 // Loop is stoat.TimedTxn.Loop.
 func (t TimedTxn) Loop(o IterOptions) iter.Seq2[[]byte, []byte] {
 	return func(yield func(k, v []byte) bool) {

@@ -117,9 +117,7 @@ func (u *update) commit(tx Txn) error {
 		}
 	}
 	err = tx.submit(r, through)
-	if claim, ok := r.Lost(); ok {
-		u.lost = &claim
-	}
+	u.lost = r.Lost()
 	return err
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/stoatdb/stoat"
-	"github.com/stoatdb/stoat/internal/engine"
+	"github.com/stoatdb/stoat/internal/newdir"
 	"github.com/stoatdb/stoat/internal/testing/inside"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
 	"github.com/stoatdb/stoat/internal/work"
@@ -86,7 +86,7 @@ func TestCheckpoint_ACopyThatHasJustGotItsNameIsNotTakenForALeftover(t *testing.
 	flushKey(t, second, "second")
 	met := false
 	between := &creatingFS{FS: disk, creates: func(name string) {
-		if name != "/copy.tmp/"+engine.LockName {
+		if name != "/copy.tmp/"+newdir.LockName {
 			return
 		}
 		met = true

@@ -51,7 +51,7 @@ func TestCollection_AFileThatCannotBeReadDoesNotKeepItFromTheOthers(t *testing.T
 			collectBesideBad(t, spoil, func(v *manifest.Version) string {
 				last := v.Levels[manifest.Levels-1]
 				i := slices.IndexFunc(last, func(t *manifest.Table) bool {
-					return slices.ContainsFunc(t.Values, func(ref manifest.ValueRef) bool { return ref.File == v.Values[0].Num })
+					return slices.ContainsFunc(slices.Collect(t.Values.All()), func(ref manifest.ValueRef) bool { return ref.File == v.Values[0].Num })
 				})
 				return base.TableName(last[i].Num)
 			})
