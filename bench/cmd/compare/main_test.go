@@ -195,7 +195,7 @@ func TestReadme_FiguresAndLossesAreThoseOfTheNewestRecord(t *testing.T) {
 	if !bytes.Equal(want, readme) {
 		t.Error("the figures differ from those of the newest record: run `make docs`")
 	}
-	if !bytes.Contains(readme, []byte("**loses:**")) {
+	if !bytes.Contains(readme, []byte(" × worse |")) {
 		t.Error("the front page names no loss")
 	}
 }
@@ -259,7 +259,8 @@ func TestBenchmarksDocument_LinksLeadToFiles(t *testing.T) {
 func TestBenchmarksDocument_IsShortAndNamesEveryStoreAndWorkload(t *testing.T) {
 	t.Parallel()
 	document := readBenchmarksDocument(t)
-	const most = 2900
+	// The rows that miss a target, and the reasons for the worst of them, take a third.
+	const most = 4400
 	if words := len(strings.Fields(document)); words > most {
 		t.Errorf("the document has %d words, want at most %d", words, most)
 	}

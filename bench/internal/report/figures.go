@@ -4,28 +4,97 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/stoatdb/stoat/bench/internal/comparison"
 	"github.com/stoatdb/stoat/bench/internal/interval"
 )
 
-// figureRows are the rows of a front page, in its order.
+// figureRows begin the figures of a front page: one row for each operation, of values of 1 KiB
+// and of one goroutine where there is a choice. Loads show both ends of their time.
 var figureRows = []reasonKey{
-	{"populate", "load_keys_per_s", "128"},
-	{"get", "get_1_ns", "128"},
+	{"limited-load", "load_keys_per_s", "limited"},
+	{"limited-load", "settled_keys_per_s", "limited"},
 	{"get", "get_1_ns", "1k"},
 	{"scan", "scan_whole_ns", "1k"},
-	{"first-scan", "first_whole_ns", "1k"},
-	{"commit", "commit_64_per_s", "128"},
-	{"mixed-95", "mixed_per_s", "1k"},
-	{"limited-read", "cold_16_per_s", "limited"},
+	{"commit", "commit_1_per_s", "128"},
+	{"mixed-50", "mixed_per_s", "1k"},
+	{"limited-read", "cold_1_per_s", "limited"},
+}
+
+// figuresMost is the number of rows that a front page has at most.
+const figuresMost = 16
+
+// figures are the lines of a front page.
+type figures struct {
+	operations []behindLine // those of figureRows
+
+	// missed has, of each section, the row furthest beyond its target in which a peer is better,
+	// the furthest first. Each has a reason of its own. cut is the number of those left out,
+	// because there are too many.
+	missed []behindLine
+	cut    int
+
+	untargeted []behindLine // the losses without a target that are always shown
+}
+
+// chooseFigures chooses the lines of a front page.
+func chooseFigures(tables []Table) (f figures) {
+	for _, key := range figureRows {
+		if t, l, ok := findLine(tables, key); ok && l.Best >= 0 {
+			f.operations = append(f.operations, behindLine{Line: l, Section: t.Title, Reason: behindReason(l)})
+		}
+	}
+	for _, l := range behind(tables) {
+		if l.Target.Kind == NoTarget && isAlwaysShown(l) {
+			f.untargeted = append(f.untargeted, l)
+		}
+	}
+	for _, l := range furthest(tables, isBehind) {
+		switch {
+		case slices.ContainsFunc(f.operations, func(o behindLine) bool { return o.Row == l.Row }):
+		case explained(f.operations, l.Reason), explained(f.missed, l.Reason):
+		case len(f.operations)+len(f.missed)+len(f.untargeted) < figuresMost:
+			f.missed = append(f.missed, l)
+		default:
+			f.cut++
+		}
+	}
+	return f
+}
+
+// lines returns all lines in their order.
+func (f figures) lines() []behindLine { return slices.Concat(f.operations, f.missed, f.untargeted) }
+
+// note says by which rules the lines were chosen.
+func (f figures) note() string {
+	text := fmt.Sprintf("The first %d rows have one operation each, whatever its result.", len(f.operations))
+	if f.missed != nil {
+		text += fmt.Sprintf(" The next %d are losses: of each section of the comparison, the row furthest behind its target in which another store is better. "+
+			"A section is left out if a row above has the same cause.", len(f.missed))
+	}
+	if f.cut > 0 {
+		text += fmt.Sprintf(" %d losses nearer to their targets are in the comparison only.", f.cut)
+	}
+	if f.untargeted != nil {
+		text += " After these come losses without a target."
+	}
+	return text
+}
+
+// behindReason returns the reason of a line in which a peer is better. A win explains no loss.
+func behindReason(l Line) string {
+	if isBehind(l) {
+		return reasonOf(l.Row)
+	}
+	return ""
 }
 
 // fewRepeats says what one run decides, or more that are still too few.
 var fewRepeats = map[bool]string{true: "One run decides no target.", false: "So few runs decide no target."}
 
-// Figures writes a few rows of a record and its worst losses as Markdown, for a
-// front page. details is the link to the page of benchmarks.
+// Figures writes the rows of chooseFigures as Markdown, for a front page. details is the link
+// to the page of benchmarks.
 func Figures(out io.Writer, rec *comparison.Record, details string) error {
 	w := bufio.NewWriter(out)
 	m := rec.Settings.Machine
@@ -37,24 +106,19 @@ func Figures(out io.Writer, rec *comparison.Record, details string) error {
 	for _, text := range cautions(rec) {
 		fmt.Fprintf(w, "%s\n\n", text)
 	}
-	markdownRow(w, []string{"", "stoat", "best other"})
-	markdownRow(w, []string{"---", "---", "---"})
 	tables := Tables(rec, storeNames(rec))
+	chosen := chooseFigures(tables)
+	fmt.Fprintf(w, "%s\n\n", chosen.note())
+	markdownRow(w, []string{"", "stoat", "best other", "stoat is"})
+	markdownRow(w, []string{"---", "--:", "--:", "--:"})
 	var shown []Table
-	for _, key := range figureRows {
-		if t, l, ok := findLine(tables, key); ok && l.Best >= 0 {
-			markdownRow(w, []string{t.Title + ": " + l.label(), l.oursText(), l.bestText()})
-			shown = append(shown, Table{Section: t.Section, Lines: []Line{l}})
-		}
-	}
-	losses := worstLosses(behind(tables))
-	for _, l := range losses {
-		markdownRow(w, []string{"**loses:** " + l.Section + ": " + l.label(), l.oursText(), l.bestText()})
+	for _, l := range chosen.lines() {
+		markdownRow(w, []string{l.Section + ": " + l.label(), l.oursText(), l.bestText(), l.standingText()})
 		shown = append(shown, Table{Section: Section{Title: l.Section}, Lines: []Line{l.Line}})
 	}
 	fmt.Fprintln(w)
-	if losses != nil {
-		fmt.Fprintf(w, "The losses are the worst row of each of %d reasons, and then cold seeks and the bytes written by overwriting. %s\n\n", lossesShown, lossesNote)
+	if slices.ContainsFunc(chosen.lines(), func(l behindLine) bool { return l.perhaps() }) {
+		fmt.Fprintf(w, "%s\n\n", perhapsNote)
 	}
 	markdownMarks(w, rec, shown)
 	return w.Flush()

@@ -34,6 +34,8 @@ type pageData struct {
 	Troubles []workload.Result
 	Stores   []stores.Info
 
+	Processors string // how many Go processors the stores had
+
 	HistoryTitle, HistoryNote string
 	History                   []historicTable
 }
@@ -78,6 +80,7 @@ func HTML(out io.Writer, rec *comparison.Record) error {
 		Troubles:     troubles(rec),
 		Stores:       storesOf(rec),
 		HistoryTitle: historyTitle,
+		Processors:   processorsNote,
 		HistoryNote:  historyNote,
 		History:      history,
 	}

@@ -7,30 +7,71 @@ import (
 	"github.com/stoatdb/stoat/bench/internal/workload"
 )
 
-func TestLosses_OpensOfAMillisecondDoNotHideColdSeeks(t *testing.T) {
+// losing returns the results of rows in which lmdb is better by the given factors. Where higher
+// is better, the factor is less than one.
+func losing(factors map[reasonKey]float64) []workload.Result {
+	var all []workload.Result
+	for key, factor := range factors {
+		all = append(all,
+			result("stoat", key.workload, key.data, workload.OK, map[string]float64{key.metric: factor}),
+			result("lmdb", key.workload, key.data, workload.OK, map[string]float64{key.metric: 1}))
+	}
+	return all
+}
+
+func TestLosses_MissedTargetsComeBeforeTrivia(t *testing.T) {
 	t.Parallel()
-	ok := func(store, work, data string, metrics map[string]float64) workload.Result {
-		return result(store, work, data, workload.OK, metrics)
+	rec := record(losing(map[reasonKey]float64{
+		{"commit", "commit_1_per_s", "128"}:            0.5, // 1.7 asked: short by 3.4
+		{"mixed-50", "mixed_per_s", "1k"}:              0.8, // 2 asked: short by 2.5
+		{"sorted", "settled_cpu_s", "128"}:             3,   // 1 asked
+		{"open", "open_ms", "1k"}:                      1.9, // 3 asked, and trivial
+		{"delete", "allocated_mb", "1k-quarter"}:       400, // no target
+		{"json", "size_per_live_byte", "json"}:         50,  // no target
+		{"churn", "written_per_user_byte", "1k"}:       1.5, // 4 asked
+		{"cold-seek", "cold_seek_16_per_s", "limited"}: 0.7, // no target
+	})...)
+	var got []string
+	for _, l := range worstLosses(Tables(rec, storeNames(rec))) {
+		got = append(got, l.Metric)
 	}
-	text := figuresOf(t,
-		ok("stoat", "open", "1k", map[string]float64{"open_ms": 1.9, "first_get_ms": 2.1}), ok("lmdb", "open", "1k", map[string]float64{"open_ms": 0.1, "first_get_ms": 1}),
-		ok("stoat", "counter", "128", map[string]float64{"counter_per_s": 1}), ok("lmdb", "counter", "128", map[string]float64{"counter_per_s": 90}),
-		ok("stoat", "commit", "128", map[string]float64{"commit_1_per_s": 1, "commit_1_p99_us": 80}), ok("lmdb", "commit", "128", map[string]float64{"commit_1_per_s": 70, "commit_1_p99_us": 1}),
-		ok("stoat", "queue", "128", map[string]float64{"queue_0_per_s": 1}), ok("lmdb", "queue", "128", map[string]float64{"queue_0_per_s": 60}),
-		ok("stoat", "json", "json", map[string]float64{"size_per_live_byte": 50}), ok("lmdb", "json", "json", map[string]float64{"size_per_live_byte": 1}),
-		ok("stoat", "cold-seek", "limited", map[string]float64{"cold_seek_16_per_s": 10}), ok("lmdb", "cold-seek", "limited", map[string]float64{"cold_seek_16_per_s": 15}),
-		ok("stoat", "churn", "1k", map[string]float64{"written_per_user_byte": 3}), ok("lmdb", "churn", "1k", map[string]float64{"written_per_user_byte": 2}),
-	)
-	if n := strings.Count(text, "**loses:**"); n != lossesShown+len(alwaysShown) {
-		t.Errorf("%d losses, want %d", n, lossesShown+len(alwaysShown))
+	const want = "commit_1_per_s settled_cpu_s mixed_per_s allocated_mb size_per_live_byte written_per_user_byte cold_seek_16_per_s"
+	if text := strings.Join(got, " "); text != want {
+		t.Errorf("losses %s, want %s", text, want)
 	}
-	for _, want := range []string{"seek + 10/s, 16 goroutines", "bytes written per user byte", lossesNote} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the page lacks %q:\n%s", want, text)
+}
+
+func TestLosses_OneRowForEachReason(t *testing.T) {
+	t.Parallel()
+	rec := record(losing(map[reasonKey]float64{
+		{"limited-read", "cold_1_per_s", "limited"}: 0.5,
+		{"cold-get", "cold_1_per_s", "limited"}:     0.4,
+		{"cold-get", "cold_1_p99_us", "limited"}:    9,
+	})...)
+	tables := Tables(rec, storeNames(rec))
+	if lines := worstLosses(tables); len(lines) != 1 || lines[0].Workload != "cold-get" || lines[0].Metric != "cold_1_per_s" {
+		t.Errorf("losses %+v, want the cold get alone", lines)
+	}
+}
+
+func TestFigures_AreAtMostSixteenRowsAndSayHowManyLossesAreCut(t *testing.T) {
+	t.Parallel()
+	factors := map[reasonKey]float64{}
+	for _, s := range Sections() {
+		for _, row := range s.Rows {
+			factors[reasonKey{row.Workload, row.Metric, row.Data}] = 1e4
+			if row.Higher {
+				factors[reasonKey{row.Workload, row.Metric, row.Data}] = 1e-4
+			}
 		}
 	}
-	if strings.Contains(text, "open after clean close") {
-		t.Errorf("the page has an open of 1.9 ms:\n%s", text)
+	rec := record(losing(factors)...)
+	f := chooseFigures(Tables(rec, storeNames(rec)))
+	if n := len(f.lines()); n > figuresMost {
+		t.Errorf("%d rows, want at most %d", n, figuresMost)
+	}
+	if text := f.note(); f.cut == 0 || !strings.Contains(text, "in the comparison only") || !strings.Contains(text, "without a target") {
+		t.Errorf("%d losses cut: %q", f.cut, text)
 	}
 }
 

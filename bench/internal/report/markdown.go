@@ -31,7 +31,7 @@ func Markdown(out io.Writer, rec *comparison.Record) error {
 	markdownLimits(w, rec)
 	markdownAbove(w, rec, tables)
 	markdownTroubles(w, rec)
-	fmt.Fprint(w, "## How the stores were configured\n\n")
+	fmt.Fprintf(w, "## How the stores were configured\n\n%s\n\n", processorsNote)
 	for _, s := range storesOf(rec) {
 		fmt.Fprintf(w, "- **%s** %s: %s.\n", s.Name, s.Version, s.Options)
 	}
@@ -41,6 +41,10 @@ func Markdown(out io.Writer, rec *comparison.Record) error {
 	markdownMissed(w, tables)
 	return w.Flush()
 }
+
+// processorsNote says with how many Go processors the stores ran.
+const processorsNote = "GOMAXPROCS is the number of processors of the machine, except where a store names another one. " +
+	"A call into C that waits keeps a Go processor, so stores in C need more. A goroutine of Go that waits for a lock or a channel keeps none."
 
 // headline names the machine, the scale, the revision and the targets met.
 func headline(rec *comparison.Record) string {

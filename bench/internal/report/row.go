@@ -145,10 +145,11 @@ func sizedSection(data, title string, b bounds) Section {
 		row("load, p99 of a synced batch, ms", "populate", "load_batch_p99_ms", b.p99),
 		row("load, longest batch, ms", "populate", "load_batch_max_ms", b.longest),
 		row("load, bytes written per user byte, settled", "populate", "settled_written_per_user_byte", b.writeAmp),
+		row("load, bytes written after its end per user byte", "populate", "after_load_written_per_user_byte", Target{}),
 		row("load and first reads, processor seconds, settled", "populate", "settled_cpu_s", ratio(1)),
 		row("load, peak anonymous MB", "populate", "load_peak_anon_mb", b.anon),
 		row("load, peak mapped MB", "populate", "load_peak_file_mb", Target{}),
-		row("load, seconds to settle after the first reads", "populate", "settle_s", Target{}),
+		row("load, seconds of work left after the first reads", "populate", "settle_s", Target{}),
 		size,
 		row("settled size, blocks allocated, MB", "populate", "allocated_mb", Target{}),
 		row("open after clean close, ms", "open", "open_ms", absolute(3)),
@@ -186,6 +187,7 @@ func sizedSection(data, title string, b bounds) Section {
 }
 
 const sizedNote = "Eight goroutines load uniformly drawn keys, of which 63 % exist, with incompressible values in synced batches of 1,000. " +
+	"Background work goes on during the first reads, which take a few seconds. What is written after the end of the load includes what these reads cause. " +
 	"Gets and seeks check the first and last 8 bytes of a value, as do the rows of ends; the rows of whole values check every byte. " +
 	"The first scan of a process finds the files in the page cache; a warm scan repeats it in the same process. " +
 	"With more goroutines than processors, ns is the time per read: the inverse of the throughput."
@@ -198,9 +200,10 @@ func churnSection() Section {
 		Title: "1 KiB × 1 M overwritten three times",
 		Note: "Eight goroutines write every key once, then three times as many random keys, in batches of 1,000 without syncs. " +
 			"Then the store idles, and then the benchmark makes the store's own calls for garbage collection. " +
-			"The seconds leave out the idle time, in which some stores collect by themselves.",
+			"The row until settled counts the work of the idle time, in which some stores collect by themselves. The row of writes and calls leaves it out.",
 		Rows: []Row{
 			row("writes and calls for collection, s", "total_s", ratio(0.5)),
+			row("writes until settled, without calls, s", "written_settled_s", Target{}),
 			row("calls for collection alone, s", "collect_s", Target{}),
 			row("highest space per live byte", "space_peak_per_live_byte", absolute(1.5)),
 			row("space per live byte after idling, before any call", "space_idle_per_live_byte", absolute(1.15)),
@@ -343,11 +346,14 @@ func limitedSection() Section {
 	return Section{
 		Title: "1 KiB × 4 M under 1 GiB of memory",
 		Note: "A control group limits heap, mappings and cached file pages together. Reads ask for present keys, with nothing cached at the start. " +
-			"The device's figure is its 4 KiB reads at depth 16.",
+			"The device's figure is its 4 KiB reads at depth 16. The load until settled divides its keys by its time and that of the background work after it.",
 		Rows: []Row{
 			row("load, k keys/s", "limited-load", "load_keys_per_s", true, ratio(1.5)).scaled(1e-3),
+			row("load until settled, k keys/s", "limited-load", "settled_keys_per_s", true, Target{}).scaled(1e-3),
+			row("load, seconds of background work after it", "limited-load", "settle_s", false, Target{}),
 			row("load, peak anonymous MB", "limited-load", "load_peak_anon_mb", false, absolute(256)),
 			row("load, bytes written per user byte, settled", "limited-load", "settled_written_per_user_byte", false, Target{}),
+			row("settled size, bytes per live byte", "limited-load", "size_per_live_byte", false, Target{}),
 			row("cold reads/s, settled, 1 goroutine", "limited-read", "cold_1_per_s", true, ratio(1.2)).onReadAhead(),
 			row("cold reads/s, settled, 16 goroutines", "limited-read", "cold_16_per_s", true, ratio(1.2)).onReadAhead(),
 			share.onReadAhead(),

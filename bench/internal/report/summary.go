@@ -2,6 +2,7 @@ package report
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -14,9 +15,12 @@ import (
 // A metricKey names a metric of a workload, whatever the dataset.
 type metricKey struct{ workload, metric string }
 
-// headlineMetrics are the rows of the summary. The full report has all rows.
+// headlineMetrics are the rows that the summary always has. It adds the misses of summaryRows.
+// The full report has all rows.
 var headlineMetrics = map[metricKey]bool{
 	{"populate", "load_keys_per_s"}:               true,
+	{"limited-load", "settled_keys_per_s"}:        true,
+	{"churn", "written_settled_s"}:                true,
 	{"populate", "settled_written_per_user_byte"}: true,
 	{"open", "open_ms"}:                           true,
 	{"get", "get_1_ns"}:                           true,
@@ -54,7 +58,7 @@ var headlineMetrics = map[metricKey]bool{
 func Summary(out io.Writer, rec *comparison.Record, fullReport string) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "Recorded on %s. %s\n\n", rec.Settings.Began.Format("2006-01-02"), headline(rec))
-	fmt.Fprintf(w, "The [full report](%s) has all rows of all stores, and the remarks on the run.\n\n", fullReport)
+	fmt.Fprintf(w, "The [full report](%s) has all rows of all stores, and the remarks on the run. %s\n\n", fullReport, chosenNote)
 	for _, text := range cautions(rec) {
 		fmt.Fprintf(w, "%s\n\n", text)
 	}
@@ -87,26 +91,36 @@ func isHeadline(row Row) bool {
 	return row.PerLimit == "" && headlineMetrics[metricKey{row.Workload, row.Metric}]
 }
 
-// summaryTable writes the headline rows of all tables as one table, in which
-// each section begins with its title. It returns these rows.
+// chosenNote says which rows the summary has.
+const chosenNote = "The table has fixed headline rows, and every row whose figure is short of a target that compares with peers. It also has, of each section, the row furthest behind its target."
+
+// summaryRows returns the lines of a table that the summary has: the headlines, each whose
+// figure lies beyond a target that compares with peers, and the one furthest beyond its target.
+func summaryRows(t Table) (rows []Line) {
+	worst := furthest([]Table{t}, func(Line) bool { return true })
+	for _, l := range t.Lines {
+		if isHeadline(l.Row) || l.Target.Kind == Ratio && shortfall(l) > 1 || worst != nil && worst[0].Row == l.Row {
+			rows = append(rows, l)
+		}
+	}
+	return rows
+}
+
+// summaryTable writes the rows of summaryRows as one table, in which each section begins
+// with its title. It returns these rows.
 func summaryTable(w io.Writer, tables []Table) (shown []Table) {
-	markdownRow(w, []string{"", "stoat", "best peer", "stoat is"})
-	markdownRow(w, []string{"---", "--:", "--:", "--:"})
+	markdownRow(w, []string{"", "stoat", "best peer", "stoat is", "target"})
+	markdownRow(w, []string{"---", "--:", "--:", "--:", "---"})
 	for _, t := range tables {
-		rows := Table{Section: t.Section}
-		for _, l := range t.Lines {
-			if !isHeadline(l.Row) {
-				continue
-			}
-			if rows.Lines == nil {
-				markdownRow(w, []string{"**" + t.Title + "**", "", "", ""})
-			}
-			markdownRow(w, []string{l.label(), l.oursText(), l.bestText(), l.standingText()})
-			rows.Lines = append(rows.Lines, l)
+		rows := summaryRows(t)
+		if rows == nil {
+			continue
 		}
-		if rows.Lines != nil {
-			shown = append(shown, rows)
+		markdownRow(w, []string{"**" + t.Title + "**", "", "", "", ""})
+		for _, l := range rows {
+			markdownRow(w, []string{l.label(), l.oursText(), l.bestText(), l.standingText(), l.aimText()})
 		}
+		shown = append(shown, Table{Section: t.Section, Lines: rows})
 	}
 	fmt.Fprintln(w)
 	return shown
@@ -131,22 +145,32 @@ func (l Line) standingText() string {
 	return perhaps + number(1/f) + " × better"
 }
 
+// aimText writes the target of the line and its verdict.
+func (l Line) aimText() string {
+	if l.Target.Kind == NoTarget {
+		return ""
+	}
+	return l.targetText() + ": " + string(l.Verdict)
+}
+
 // perhaps returns whether the standing of the line is not sure.
 func (l Line) perhaps() bool { return strings.HasPrefix(l.standingText(), "perhaps") }
 
-// summaryBehind writes the worst losses, one row for each reason. Rows without
-// a reason are left to the full report.
+// summaryBehind writes the losses of worstLosses. Of the rows without a target, those without a
+// reason are left to the full report.
 func summaryBehind(w io.Writer, tables []Table) {
-	lines := behind(tables)
-	if len(lines) == 0 {
+	if len(behind(tables)) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "### Where stoat is not first\n\n%s These are the worst rows with a recorded reason, one for each reason. %s\n\n", standing(tables), lossesNote)
-	for _, worst := range worstLosses(lines) {
-		if worst.Reason != "" {
-			fmt.Fprintf(w, "- %s: %s. %s against %s (%s). %s\n",
-				worst.Section, worst.label(), worst.oursText(), worst.bestText(), worst.worseText(), worst.Reason)
+	fmt.Fprintf(w, "### Where stoat is not first\n\n%s These are, of each section, the row furthest behind its target in which a peer is better. "+
+		"Then come the worst other rows with a recorded reason. Each reason has one row. %s\n\n", standing(tables), lossesNote)
+	for _, worst := range worstLosses(tables) {
+		reason := worst.Reason
+		if reason == "" && shortfall(worst.Line) <= 1 {
+			continue
 		}
+		fmt.Fprintf(w, "- %s: %s. %s against %s (%s). %s\n", worst.Section, worst.label(), worst.oursText(), worst.bestText(),
+			worst.worseText(), cmp.Or(reason, "No reason is recorded."))
 	}
 	fmt.Fprintln(w)
 }

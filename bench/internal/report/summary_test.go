@@ -29,9 +29,9 @@ func TestSummary_HasHeadlineRowsWithTheBestPeer(t *testing.T) {
 		result("lmdb", "get", "128", workload.OK, metrics(2)),
 		result("bbolt", "get", "128", workload.OK, metrics(3)))
 	for _, want := range []string{
-		"|  | stoat | best peer | stoat is |",
-		"| **128 B × 2 M** |  |  |  |",
-		"| get, 1 goroutine, ns (63 % hits) | 1,000 | lmdb 2,000 | perhaps 2.00 × better |",
+		"|  | stoat | best peer | stoat is | target |",
+		"| **128 B × 2 M** |  |  |  |  |",
+		"| get, 1 goroutine, ns (63 % hits) | 1,000 | lmdb 2,000 | perhaps 2.00 × better | ≤ 0.5 × peer: undecided |",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the summary lacks %q:\n%s", want, text)
@@ -77,7 +77,7 @@ func TestSummary_SaysThatRowsWithoutAReasonAreNotListed(t *testing.T) {
 		}
 	}
 	text := summaryOf(t, all...)
-	for _, want := range []string{"the worst rows with a recorded reason", "not first in 2.", "and in 1 of those in which it is not", "There is none in 0 of the former and in 2 of the latter."} {
+	for _, want := range []string{"the worst other rows with a recorded reason", "not first in 2.", "and in 1 of those in which it is not", "There is none in 0 of the former and in 2 of the latter."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the summary lacks %q:\n%s", want, text)
 		}
@@ -97,16 +97,19 @@ func TestSummary_SaysEqualAndNothingOfAFailure(t *testing.T) {
 func TestSummary_MarksRowsWithoutSomePeersOrRepeats(t *testing.T) {
 	t.Parallel()
 	commits := func(store string, status workload.Status) workload.Result {
-		return result(store, "commit", "128", status, map[string]float64{"commit_64_per_s": 1000})
+		return result(store, "commit", "128", status, map[string]float64{"commit_1_per_s": 1000})
 	}
-	all := slices.Concat(gets("stoat", 1, 1, 1), gets("lmdb", 2, 2, 2), gets("bbolt", 3, 3, 3))
+	get := func(store string, ns float64) []workload.Result {
+		return thrice(result(store, "get", "1k", workload.OK, map[string]float64{"get_1_ns": ns}))
+	}
+	all := slices.Concat(get("stoat", 1), get("lmdb", 2), get("bbolt", 3))
 	complete := len(all)
 	all = append(all, commits("stoat", workload.OK), commits("lmdb", workload.OK), commits("bbolt", workload.Skipped))
-	marked := "commits/s, 64 goroutines " + missingMark + " " + fewMark
+	marked := "commits/s, 1 goroutine " + missingMark + " " + fewMark
 	for name, text := range map[string]string{"summary": summaryOf(t, all...), "figures": figuresOf(t, all...)} {
 		for _, want := range []string{
 			marked + " |", "get, 1 goroutine, ns (63 % hits) |",
-			"Durable commits of one key of 128 B: bbolt (in the row of commits/s, 64 goroutines).", fewNote,
+			"Durable commits of one key of 128 B: bbolt (in the row of commits/s, 1 goroutine).", fewNote,
 		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the %s lacks %q:\n%s", name, want, text)
@@ -125,6 +128,27 @@ func figuresOf(t *testing.T, results ...workload.Result) string {
 		t.Fatal(err)
 	}
 	return out.String()
+}
+
+func TestSummary_HasEachMissThatComparesWithPeersAndTheFurthestOfASection(t *testing.T) {
+	t.Parallel()
+	ok := func(store, work, data string, metrics map[string]float64) workload.Result {
+		return result(store, work, data, workload.OK, metrics)
+	}
+	text := summaryOf(t,
+		// 2 of the best peer, 0.55 asked; and 1.02, 1.2 asked.
+		ok("stoat", "get", "128", map[string]float64{"get_16_ns": 2000, "hit_1_ns": 9000}), ok("lmdb", "get", "128", map[string]float64{"get_16_ns": 1000, "hit_1_ns": 1000}),
+		ok("stoat", "first-ends", "128", map[string]float64{"first_ends_ns": 102}), ok("lmdb", "first-ends", "128", map[string]float64{"first_ends_ns": 100}),
+		// 600 ms, 100 asked: the furthest. 170 MB, 160 asked.
+		ok("stoat", "populate", "128", map[string]float64{"load_batch_max_ms": 600, "load_peak_anon_mb": 170}))
+	for label, want := range map[string]bool{
+		"get, 16 goroutines, ns": true, "load, longest batch, ms": true, "load, peak anonymous MB": false,
+		"first scan of a process, ends of values, ns per key": false, "get of present keys, 1 goroutine, ns": false,
+	} {
+		if got := strings.Contains(text, "\n| "+label+" "); got != want {
+			t.Errorf("the table has %s: %t, want %t:\n%s", label, got, want, text)
+		}
+	}
 }
 
 func TestSummary_EveryHeadlineIsARow(t *testing.T) {

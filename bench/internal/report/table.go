@@ -177,7 +177,7 @@ func (c results) cell(row Row, store string) Cell {
 	cell := Cell{Store: store, Samples: map[int]sample{}}
 	var values []float64
 	for _, r := range c.byJob[jobName{store, row.Workload, row.Data}] {
-		value, has := r.Metrics[row.Metric]
+		value, has := metricOf(row.Workload, r.Metrics, row.Metric)
 		switch {
 		case r.Status == workload.Wrong:
 			return Cell{Store: store, Status: workload.Wrong, Detail: r.Detail}
