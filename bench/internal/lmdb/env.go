@@ -8,6 +8,8 @@ package lmdb
 
 #cgo noescape lmdb_put
 #cgo nocallback lmdb_put
+#cgo noescape lmdb_append
+#cgo nocallback lmdb_append
 #cgo noescape lmdb_del
 #cgo nocallback lmdb_del
 */
@@ -15,6 +17,8 @@ import "C"
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"unsafe"
 )
@@ -28,7 +32,11 @@ type Options struct {
 	Readers  int // the most open readers
 	NoSync   bool
 
-	// Append writes with MDB_APPEND. A key that is not above all others is then an error.
+	// WriteMap writes through the map, whose size is the length of the file until Close.
+	WriteMap bool
+
+	// Append writes with MDB_APPEND, through one cursor per transaction. A key that is not
+	// above all others is then an error.
 	Append bool
 
 	// NoReadAhead advises the system to read only the pages that are asked for.
@@ -37,10 +45,14 @@ type Options struct {
 
 // An Env is an open environment with one database.
 type Env struct {
-	env *C.MDB_env
-	dbi C.MDB_dbi
-	put C.uint // the flags of a put
+	env    *C.MDB_env
+	dbi    C.MDB_dbi
+	append bool
+	mapped string // the file with the length of the map, if there is one
 }
+
+// DataFile is the name of the database in its directory.
+const DataFile = "data.mdb"
 
 func asError(what string, rc C.int) error {
 	if rc == 0 {
@@ -52,9 +64,6 @@ func asError(what string, rc C.int) error {
 // Open opens or creates the environment in dir.
 func Open(dir string, o Options) (*Env, error) {
 	e := new(Env)
-	if o.Append {
-		e.put = C.MDB_APPEND
-	}
 	if err := asError("create environment", C.mdb_env_create(&e.env)); err != nil {
 		return nil, err
 	}
@@ -62,6 +71,7 @@ func Open(dir string, o Options) (*Env, error) {
 		C.mdb_env_close(e.env)
 		return nil, err
 	}
+	e.append = o.Append // from now on: a cursor needs the open database
 	return e, nil
 }
 
@@ -76,6 +86,10 @@ func (e *Env) open(dir string, o Options) error {
 	if o.NoSync {
 		flags |= C.MDB_NOSYNC
 	}
+	if o.WriteMap {
+		flags |= C.MDB_WRITEMAP
+		e.mapped = filepath.Join(dir, DataFile)
+	}
 	path := C.CString(dir)
 	defer C.free(unsafe.Pointer(path))
 	if err := asError("open "+dir, C.mdb_env_open(e.env, path, flags, 0o600)); err != nil {
@@ -89,8 +103,34 @@ func (e *Env) open(dir string, o Options) error {
 // Sync makes everything committed durable.
 func (e *Env) Sync() error { return asError("sync", C.mdb_env_sync(e.env, 1)) }
 
+// CopyTo writes the database to a file or a pipe, and syncs nothing.
+func (e *Env) CopyTo(f *os.File) error {
+	// Fd also makes the file block, which LMDB needs.
+	err := asError("copy", C.mdb_env_copyfd2(e.env, C.int(f.Fd()), 0))
+	runtime.KeepAlive(f)
+	return err
+}
+
+// CopyDir writes the database to an empty directory, and syncs nothing.
+func (e *Env) CopyDir(dir string) error {
+	path := C.CString(dir)
+	defer C.free(unsafe.Pointer(path))
+	return asError("copy to "+dir, C.mdb_env_copy2(e.env, path, 0))
+}
+
 // Close closes the environment. The caller has closed all readers.
-func (e *Env) Close() { C.mdb_env_close(e.env) }
+func (e *Env) Close() error {
+	var st C.MDB_stat
+	var info C.MDB_envinfo
+	C.mdb_env_stat(e.env, &st)
+	C.mdb_env_info(e.env, &info)
+	C.mdb_env_close(e.env)
+	if e.mapped == "" {
+		return nil
+	}
+	// Without the hole at its end, the file can be copied and read as a whole.
+	return os.Truncate(e.mapped, (int64(info.me_last_pgno)+1)*int64(st.ms_psize))
+}
 
 // Stats returns LMDB's statistics of the database.
 func (e *Env) Stats() string {
@@ -104,9 +144,9 @@ func (e *Env) Stats() string {
 
 // A Txn is a write transaction.
 type Txn struct {
-	txn *C.MDB_txn
-	dbi C.MDB_dbi
-	put C.uint
+	txn    *C.MDB_txn
+	dbi    C.MDB_dbi
+	cursor *C.MDB_cursor // appends; nil writes keys in any order
 }
 
 // Update runs fn in a write transaction, which belongs to one thread.
@@ -117,7 +157,16 @@ func (e *Env) Update(fn func(tx Txn) error) error {
 	if err := asError("begin", C.mdb_txn_begin(e.env, nil, 0, &txn)); err != nil {
 		return err
 	}
-	if err := fn(Txn{txn, e.dbi, e.put}); err != nil {
+	tx := Txn{txn: txn, dbi: e.dbi}
+	var err error
+	if e.append {
+		// The end of the transaction closes the cursor.
+		err = asError("open cursor", C.mdb_cursor_open(txn, e.dbi, &tx.cursor))
+	}
+	if err == nil {
+		err = fn(tx)
+	}
+	if err != nil {
 		C.mdb_txn_abort(txn)
 		return err
 	}
@@ -128,7 +177,10 @@ func (e *Env) Update(fn func(tx Txn) error) error {
 func (tx Txn) Put(key, value []byte) error {
 	k, kn := lent(key)
 	v, vn := lent(value)
-	return asError("put", C.lmdb_put(tx.txn, tx.dbi, k, kn, v, vn, tx.put))
+	if tx.cursor != nil {
+		return asError("append", C.lmdb_append(tx.cursor, k, kn, v, vn))
+	}
+	return asError("put", C.lmdb_put(tx.txn, tx.dbi, k, kn, v, vn))
 }
 
 // Delete deletes key, which need not exist.

@@ -23,7 +23,9 @@ int lmdb_reader_get(lmdb_reader *r, const char *key, size_t n) {
 	if (rc) return rc;
 	r->key.mv_data = (void *)key;
 	r->key.mv_size = n;
-	return mdb_get(r->txn, r->dbi, &r->key, &r->val);
+	rc = mdb_get(r->txn, r->dbi, &r->key, &r->val);
+	if (rc) mdb_txn_reset(r->txn);
+	return rc;
 }
 
 int lmdb_reader_seek(lmdb_reader *r, const char *key, size_t n) {
@@ -42,9 +44,14 @@ int lmdb_reader_next(lmdb_reader *r) {
 
 void lmdb_reader_end(lmdb_reader *r) { mdb_txn_reset(r->txn); }
 
-int lmdb_put(MDB_txn *txn, MDB_dbi dbi, const char *k, size_t kn, const char *v, size_t vn, unsigned flags) {
+int lmdb_put(MDB_txn *txn, MDB_dbi dbi, const char *k, size_t kn, const char *v, size_t vn) {
 	MDB_val key = {kn, (void *)k}, val = {vn, (void *)v};
-	return mdb_put(txn, dbi, &key, &val, flags);
+	return mdb_put(txn, dbi, &key, &val, 0);
+}
+
+int lmdb_append(MDB_cursor *c, const char *k, size_t kn, const char *v, size_t vn) {
+	MDB_val key = {kn, (void *)k}, val = {vn, (void *)v};
+	return mdb_cursor_put(c, &key, &val, MDB_APPEND);
 }
 
 int lmdb_del(MDB_txn *txn, MDB_dbi dbi, const char *k, size_t kn) {

@@ -18,6 +18,7 @@ import "unsafe"
 
 // A Reader is the read transaction of one goroutine. Get and Seek begin a query
 // of the newest state, and End ends it. Keys and values are borrowed until End.
+// Get begins no query if it does not find its key.
 type Reader struct{ c *C.lmdb_reader }
 
 // NewReader opens a reader, which takes one of Options.Readers.

@@ -257,7 +257,7 @@ func troubles(rec *comparison.Record) []workload.Result {
 			continue
 		}
 		seen[id] = true
-		r.Detail = corrected(r.Detail)
+		r.Detail = corrected(r)
 		found = append(found, r)
 	}
 	return found

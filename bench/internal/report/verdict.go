@@ -145,18 +145,25 @@ func loadFailed(r workload.Result) bool {
 // isNeedless returns whether a job was skipped because its store cannot do what it measures,
 // or would repeat the plain store.
 func isNeedless(detail string) bool {
-	detail = corrected(detail)
-	return strings.HasSuffix(detail, comparison.SameAsPlain) || strings.HasSuffix(detail, workload.NotBound) ||
-		strings.HasSuffix(detail, workload.HasNone)
+	return slices.ContainsFunc([]string{
+		comparison.SameAsPlain, workload.NotBound, notOffered, workload.HasNone, workload.NotMeasured,
+	}, func(reason string) bool { return strings.HasSuffix(detail, reason) })
 }
 
 // notOffered is the text of older records for workload.NotBound. It is wrong for LMDB,
 // goleveldb and RocksDB, which have transactions.
 const notOffered = "the store offers no such transactions"
 
+// denied maps a store to the workloads of which older records say workload.HasNone, although
+// the store has the feature.
+var denied = map[string][]string{"bbolt": {"checkpoint"}, "lmdb": {"backup", "checkpoint", "followers"}}
+
 // corrected returns the detail of a result in today's words.
-func corrected(detail string) string {
-	return strings.Replace(detail, notOffered, workload.NotBound, 1)
+func corrected(r workload.Result) string {
+	if slices.Contains(denied[r.Job.Store], r.Job.Workload) {
+		return strings.Replace(r.Detail, workload.HasNone, workload.NotMeasured, 1)
+	}
+	return strings.Replace(r.Detail, notOffered, workload.NotBound, 1)
 }
 
 // A Score counts the verdicts of a record.

@@ -70,6 +70,7 @@ func TestVerdict_APeerThatWasNotMeasuredLeavesTheTargetOpen(t *testing.T) {
 		{workload.Skipped, comparison.LoadEnded + "killed", Met},
 		{workload.Skipped, comparison.LoadEnded + "unavailable", Skipped}, {workload.Skipped, comparison.LoadEnded + "skipped", Skipped},
 		{workload.Skipped, "skipped: " + workload.NotBound, Met}, {workload.Skipped, "skipped: " + notOffered, Met},
+		{workload.Skipped, "skipped: a follower: " + workload.NotMeasured, Met},
 		{workload.Killed, "", Met},
 	} {
 		peer := result("pebble", "get", "128", c.status, nil)
@@ -96,6 +97,22 @@ func TestTroubles_OldRecordsSayThatTransactionsAreNotBound(t *testing.T) {
 	text := markdownOf(t, record(append(gets("stoat", 1), skipped)...))
 	if strings.Contains(text, notOffered) || !strings.Contains(text, workload.NotBound) {
 		t.Errorf("the report lacks %q:\n%s", workload.NotBound, text)
+	}
+}
+
+func TestTroubles_OldRecordsDenyNoFeatureThatAStoreHas(t *testing.T) {
+	t.Parallel()
+	results := gets("stoat", 1)
+	for _, work := range []string{"backup", "checkpoint", "followers"} {
+		for _, store := range []string{"lmdb", "goleveldb"} {
+			r := result(store, work, "128", workload.Skipped, nil)
+			r.Detail = "skipped: " + work + ": " + workload.HasNone
+			results = append(results, r)
+		}
+	}
+	text := markdownOf(t, record(results...))
+	if has, lacks := strings.Count(text, workload.NotMeasured), strings.Count(text, workload.HasNone); has != 3 || lacks != 3 {
+		t.Errorf("%d features are not measured and %d lacking, want 3 and 3:\n%s", has, lacks, text)
 	}
 }
 

@@ -6,15 +6,14 @@ package rocksdb
 #cgo LDFLAGS: -lrocksdb
 #include "glue.h"
 
-#cgo noescape rocksdb_writebatch_put
-#cgo nocallback rocksdb_writebatch_put
-#cgo noescape rocksdb_writebatch_delete
-#cgo nocallback rocksdb_writebatch_delete
+#cgo noescape rocks_write
+#cgo nocallback rocks_write
 */
 import "C"
 
 import (
 	"errors"
+	"runtime"
 	"unsafe"
 )
 
@@ -27,6 +26,7 @@ type Options struct {
 	MemtableBytes int64
 	SmallestBlob  int // size in bytes of the smallest value in a blob file; 0 for no blob files
 	Sync          bool
+	ReadAhead     int // bytes that an iterator reads ahead; 0 adapts it, up to 256 KiB
 }
 
 // A DB is an open database.
@@ -47,6 +47,7 @@ func (o Options) config() C.rocks_config {
 		memtable_bytes: C.size_t(o.MemtableBytes),
 		smallest_blob:  C.size_t(o.SmallestBlob),
 		sync:           flag(o.Sync),
+		read_ahead:     C.size_t(o.ReadAhead),
 	}
 }
 
@@ -81,32 +82,39 @@ func (db DB) Stats() string {
 	return C.GoString(text)
 }
 
-// A Batch is a list of writes.
-type Batch struct{ c *C.rocksdb_writebatch_t }
-
-// NewBatch returns an empty batch. The caller must call Destroy.
-func NewBatch() Batch { return Batch{C.rocksdb_writebatch_create()} }
-
-// Destroy frees the batch.
-func (b Batch) Destroy() { C.rocksdb_writebatch_destroy(b.c) }
-
-// Put adds a write of value under key.
-func (b Batch) Put(key, value []byte) {
-	k, kn := lent(key)
-	v, vn := lent(value)
-	C.rocksdb_writebatch_put(b.c, k, kn, v, vn)
+// A Batch is a list of writes. It keeps its memory, in Go and in C, for later lists.
+type Batch struct {
+	c   *C.rocksdb_writebatch_t
+	ops []C.rocks_op
 }
 
-// Delete adds the deletion of key.
-func (b Batch) Delete(key []byte) {
-	k, kn := lent(key)
-	C.rocksdb_writebatch_delete(b.c, k, kn)
+// NewBatch returns an empty batch. The garbage collector frees it.
+func NewBatch() *Batch {
+	b := &Batch{c: C.rocksdb_writebatch_create()}
+	runtime.AddCleanup(b, func(c *C.rocksdb_writebatch_t) { C.rocksdb_writebatch_destroy(c) }, b.c)
+	return b
 }
 
-// Write writes b.
-func (db DB) Write(b Batch) error {
+// Reset empties the batch.
+func (b *Batch) Reset() { b.ops = b.ops[:0] }
+
+// Put adds a write of a key and a value of these sizes in bytes.
+func (b *Batch) Put(key, value int) {
+	b.ops = append(b.ops, C.rocks_op{key: C.size_t(key), value: C.size_t(value)})
+}
+
+// Delete adds the deletion of a key of this size in bytes.
+func (b *Batch) Delete(key int) {
+	b.ops = append(b.ops, C.rocks_op{key: C.size_t(key), is_delete: 1})
+}
+
+// Write writes b in one call into C. The keys and values of its operations follow each other
+// in bytes.
+func (db DB) Write(b *Batch, bytes []byte) error {
 	var text *C.char
-	C.rocksdb_write(db.c.db, db.c.write, b.c, &text)
+	p, _ := lent(bytes)
+	C.rocks_write(db.c, b.c, p, unsafe.SliceData(b.ops), C.size_t(len(b.ops)), &text)
+	runtime.KeepAlive(b)
 	return takeError(text)
 }
 

@@ -44,12 +44,14 @@ static void store_options(rocks_store *s, rocks_config c) {
 	rocksdb_options_set_bytes_per_sync(s->options, 1 << 20);
 	log_options(s, c);
 	rocksdb_options_set_write_buffer_size(s->options, c.memtable_bytes);
+	rocksdb_options_set_max_write_buffer_number(s->options, 4); // Pebble gets as many
 	rocksdb_options_set_compression(s->options, rocksdb_snappy_compression);
 	rocksdb_options_set_block_based_table_factory(s->options, s->table);
 	if (c.smallest_blob) blob_options(s, c);
 	s->write = rocksdb_writeoptions_create();
 	rocksdb_writeoptions_set_sync(s->write, c.sync);
 	s->read = rocksdb_readoptions_create();
+	rocksdb_readoptions_set_readahead_size(s->read, c.read_ahead);
 }
 
 rocks_store *rocks_open(const char *dir, rocks_config c, char **error) {
@@ -91,6 +93,20 @@ void rocks_close(rocks_store *s) {
 }
 
 void rocks_compact(rocks_store *s) { rocksdb_compact_range(s->db, NULL, 0, NULL, 0); }
+
+void rocks_write(rocks_store *s, rocksdb_writebatch_t *b, const char *bytes, const rocks_op *ops, size_t n, char **error) {
+	rocksdb_writebatch_clear(b);
+	for (size_t i = 0; i < n; i++) {
+		const char *value = bytes + ops[i].key;
+		if (ops[i].is_delete) {
+			rocksdb_writebatch_delete(b, bytes, ops[i].key);
+		} else {
+			rocksdb_writebatch_put(b, bytes, ops[i].key, value, ops[i].value);
+		}
+		bytes = value + ops[i].value;
+	}
+	rocksdb_write(s->db, s->write, b, error);
+}
 
 int rocks_get(rocks_reader *r, const char *key, size_t n) {
 	r->slice = rocksdb_get_pinned(r->store->db, r->store->read, key, n, &r->error);

@@ -13,6 +13,7 @@ typedef struct {
 	size_t cache_bytes;
 	size_t memtable_bytes;
 	size_t smallest_blob; // bytes; 0 keeps all values in the tables
+	size_t read_ahead;    // bytes; 0 adapts
 	int sync;
 } rocks_config;
 
@@ -42,6 +43,12 @@ typedef struct {
 	size_t *many_lengths;
 } rocks_reader;
 
+// A rocks_op is one write or deletion, with the lengths of its key and value.
+typedef struct {
+	size_t key, value;
+	int is_delete;
+} rocks_op;
+
 rocks_store *rocks_open(const char *dir, rocks_config c, char **error);
 // rocks_open_secondary opens a database that another rocks_store has open. Logs go to
 // the directory scratch.
@@ -49,6 +56,10 @@ rocks_store *rocks_open_secondary(const char *dir, const char *scratch, rocks_co
 
 void rocks_close(rocks_store *s);
 void rocks_compact(rocks_store *s);
+
+// rocks_write clears a batch, which keeps its memory, fills it with n operations, and
+// writes it. The keys and values follow each other in bytes.
+void rocks_write(rocks_store *s, rocksdb_writebatch_t *b, const char *bytes, const rocks_op *ops, size_t n, char **error);
 
 // rocks_get returns whether the key exists. rocks_get_end releases its value.
 int rocks_get(rocks_reader *r, const char *key, size_t n);

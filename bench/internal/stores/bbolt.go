@@ -1,11 +1,9 @@
 package stores
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 
 	"go.etcd.io/bbolt"
@@ -167,21 +165,17 @@ func (s *bboltStore) Backup(w io.Writer) error {
 
 // Restore copies the backup into place: it is the file of a database.
 func (s *bboltStore) Restore(c Config, r io.Reader) (Store, error) {
-	if err := os.Mkdir(c.Dir, 0o755); err != nil {
-		return nil, err
-	}
-	f, err := os.Create(filepath.Join(c.Dir, bboltFile))
-	if err != nil {
-		return nil, err
-	}
-	_, err = io.Copy(f, r)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err := restoreFile(c.Dir, bboltFile, r); err != nil {
 		return nil, err
 	}
 	return openBbolt(c)
+}
+
+// Checkpoint copies the file with CopyFile, which does not sync.
+func (s *bboltStore) Checkpoint(dir string) error {
+	return checkpointFile(dir, bboltFile, func() error {
+		return s.db.View(func(tx *bbolt.Tx) error { return tx.CopyFile(filepath.Join(dir, bboltFile), 0o600) })
+	})
 }
 
 type bboltTxn struct{ bucket *bbolt.Bucket }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -41,6 +42,8 @@ func TestStores_AllAnswerAlike(t *testing.T) {
 		{"scan sees one snapshot while writes go on", scanSnapshot},
 		{"random operations agree with a map", randomOperations},
 		{"concurrent single writes all arrive", concurrentWrites},
+		{"restored backup has what was applied before it", restoredBackup},
+		{"checkpoint has what was applied before it", openedCheckpoint},
 	}
 	for _, info := range append(All(), Variants()...) {
 		if info.Open == nil {
@@ -362,12 +365,16 @@ func reopen(t *testing.T, h *harness) {
 
 func reopenUnsynced(t *testing.T, h *harness) {
 	h.close()
-	h.config.Sync = false
+	h.config.Sync, h.config.Unsynced = false, true
 	h.open()
 	h.set("a", "1", "b", "2")
 	h.must(h.store.Sync())
 	h.set("c", "3")
 	h.close()
+	h.open()
+	h.wantScan(ScanOptions{}, "a=1", "b=2", "c=3")
+	h.close()
+	h.config.Unsynced = false
 	h.open()
 	h.wantScan(ScanOptions{}, "a=1", "b=2", "c=3")
 }
@@ -562,4 +569,50 @@ func concurrentWrites(t *testing.T, h *harness) {
 			h.wantGet(fmt.Sprintf("w%d-%03d", w, i), fmt.Sprint(i))
 		}
 	}
+}
+
+// fillForCopy applies what a copy must have, and returns a directory for it, which does not
+// exist.
+func (h *harness) fillForCopy() (dir string) {
+	h.set("a", "1", "b", "2", "c", randomBytes(8, 300<<10))
+	h.apply(func(b *Batch) { b.Delete([]byte("b")) })
+	return filepath.Join(h.t.TempDir(), "copy")
+}
+
+// wantCopy checks and closes a copy of what fillForCopy applied.
+func (h *harness) wantCopy(store Store) {
+	reader, err := store.NewReader()
+	h.must(err)
+	c := &harness{t: h.t, store: store, reader: reader}
+	defer c.close()
+	c.wantScan(ScanOptions{}, "a=1", "c="+randomBytes(8, 300<<10))
+}
+
+func restoredBackup(t *testing.T, h *harness) {
+	b, ok := h.store.(Backuper)
+	if !ok {
+		t.Skip("the store writes no backup to a stream, or the comparison makes none")
+	}
+	config := h.config
+	config.Dir = h.fillForCopy()
+	var stream bytes.Buffer
+	h.must(b.Backup(&stream))
+	h.set("d", "4")
+	restored, err := b.Restore(config, &stream)
+	h.must(err)
+	h.wantCopy(restored)
+}
+
+func openedCheckpoint(t *testing.T, h *harness) {
+	c, ok := h.store.(Checkpointer)
+	if !ok {
+		t.Skip("the store makes no checkpoint, or the comparison makes none")
+	}
+	config := h.config
+	config.Dir = h.fillForCopy()
+	h.must(c.Checkpoint(config.Dir))
+	h.set("d", "4")
+	copied, err := h.info.Open(config)
+	h.must(err)
+	h.wantCopy(copied)
 }

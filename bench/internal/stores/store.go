@@ -89,6 +89,9 @@ type Config struct {
 	// Sync requires a device sync before Apply returns.
 	Sync bool
 
+	// Unsynced says that the workload writes, and needs no syncs while it does.
+	Unsynced bool
+
 	// CacheBytes and MemtableBytes size the block cache and the write buffer
 	// of the stores that have them.
 	CacheBytes    int64
@@ -106,6 +109,9 @@ type Config struct {
 
 	// Cold says that reads will find most data outside of memory.
 	Cold bool
+
+	// Scans says that one goroutine reads all entries once, and nothing is written.
+	Scans bool
 
 	// LimitedMemory says that the data may exceed the memory of the process.
 	LimitedMemory bool
@@ -166,6 +172,9 @@ type Info struct {
 	// TextOnly marks a variant that differs from the plain store only by
 	// compression. It runs only on values that compress.
 	TextOnly bool
+
+	// Unfollowed says why the comparison measures no follower of a store that has them.
+	Unfollowed string
 
 	// Open is nil if this program was built without the store. Missing then
 	// says how to include it.

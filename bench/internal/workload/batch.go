@@ -34,7 +34,7 @@ func runBatch(r *Run) error {
 // blindLoad loads an empty store: by its bulk, or by Apply. It returns whether the
 // store has a bulk.
 func (r *Run) blindLoad(bulk bool) (own bool, err error) {
-	s, err := r.open(r.config(false, loadWriters))
+	s, err := r.open(r.unsynced(loadWriters))
 	if err != nil {
 		return false, err
 	}

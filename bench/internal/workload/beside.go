@@ -24,7 +24,7 @@ const (
 // answer can be checked.
 func runBeside(r *Run) error {
 	present := r.population.Present()
-	c := r.config(false, 1)
+	c := r.unsynced(1)
 	c.Beside = true
 	s, err := r.open(c)
 	if err != nil {

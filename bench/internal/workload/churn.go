@@ -15,7 +15,7 @@ const churnTimes = 3
 // keys without syncs, and then lets the store collect its garbage. Space is
 // recorded as a ratio to the live data.
 func runChurn(r *Run) error {
-	s, err := r.open(r.config(false, loadWriters))
+	s, err := r.open(r.unsynced(loadWriters))
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 // runDelete loads, deletes every key, and measures how much space comes back:
 // while the store idles, after the store's own calls, and at the close.
 func runDelete(r *Run) error {
-	s, err := r.open(r.config(false, loadWriters))
+	s, err := r.open(r.unsynced(loadWriters))
 	if err != nil {
 		return err
 	}

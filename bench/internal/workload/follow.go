@@ -22,7 +22,7 @@ const (
 // runFollow refreshes a follower again and again beside a writer of unsynced one-key
 // commits. Each refresh must show everything that was acknowledged before it.
 func runFollow(r *Run) error {
-	c := r.config(false, 1)
+	c := r.unsynced(1)
 	c.Beside = true
 	s, err := r.open(c)
 	if err != nil {
@@ -30,12 +30,20 @@ func runFollow(r *Run) error {
 	}
 	followed, ok := s.(stores.Followed)
 	if !ok {
-		return errors.Join(lacking("a follower"), s.Close())
+		return errors.Join(r.noFollower(), s.Close())
 	}
 	if err := r.follow(s, followed); err != nil {
 		return errors.Join(err, s.Close())
 	}
 	return r.close(s)
+}
+
+// noFollower returns the error of a store that has no follower here.
+func (r *Run) noFollower() error {
+	if why := r.info.Unfollowed; why != "" {
+		return fmt.Errorf("%w: a follower: %s: %s", errSkipped, why, NotMeasured)
+	}
+	return lacking("a follower")
 }
 
 func (r *Run) follow(s stores.Store, followed stores.Followed) error {

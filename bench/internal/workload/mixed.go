@@ -45,7 +45,7 @@ func runMixed(r *Run, reads, epoch uint64) error {
 		return err
 	}
 	present := r.population.Present()
-	s, err := r.open(r.config(false, mixedWorkers))
+	s, err := r.open(r.unsynced(mixedWorkers))
 	if err != nil {
 		return err
 	}

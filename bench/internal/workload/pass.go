@@ -35,7 +35,7 @@ func coldPass(phase scanPhase) func(*Run) error {
 func (r *Run) onePass(phase scanPhase, cold bool) error {
 	present := r.population.Present()
 	c := r.config(false, oneReader)
-	c.Cold = cold
+	c.Cold, c.Scans = cold, true
 	opened := time.Now()
 	s, err := r.open(c)
 	if err != nil {

@@ -35,7 +35,7 @@ func runQueue(r *Run) error {
 		}
 		// Only one goroutine writes single keys, so the store shall not wait for
 		// others to join.
-		c := r.config(false, 1)
+		c := r.unsynced(1)
 		c.Beside = true
 		s, err := r.open(c)
 		if err != nil {

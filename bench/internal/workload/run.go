@@ -66,6 +66,10 @@ const NotBound = "this comparison binds no transactions of the store that read a
 // that the workload measures.
 const HasNone = "the store has none"
 
+// NotMeasured ends the reason of a job that a store skips although it has the feature that
+// the workload measures.
+const NotMeasured = "the store has one, which this comparison does not measure"
+
 // lacking returns the error of a store without a feature.
 func lacking(feature string) error { return fmt.Errorf("%w: %s: %s", errSkipped, feature, HasNone) }
 
@@ -118,6 +122,13 @@ func (r *Run) config(sync bool, writers int) stores.Config {
 		c.CacheBytes = min(c.CacheBytes, limit/2)
 		c.MemtableBytes = max(min(c.MemtableBytes, limit/16), stores.MemtableBytesMin)
 	}
+	return c
+}
+
+// unsynced returns the configuration of the store for a job that writes without syncs.
+func (r *Run) unsynced(writers int) stores.Config {
+	c := r.config(false, writers)
+	c.Unsynced = true
 	return c
 }
 
