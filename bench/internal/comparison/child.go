@@ -131,7 +131,7 @@ func runProgram(ctx context.Context, program, dir string, t task, limit time.Dur
 	cmd := exec.CommandContext(ctx, program, ChildCommand, taskFile, answerFile)
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if t.Job != nil && t.Job.MemoryGroup != "" {
-		cmd.Env = append(os.Environ(), oneArena)
+		cmd.Env = append(os.Environ(), oneArena, goLimit(t.Job.MemoryBytes))
 	}
 	// A grandchild may keep the pipe open. Do not wait for it.
 	cmd.WaitDelay = 10 * time.Second
@@ -151,6 +151,11 @@ func runProgram(ctx context.Context, program, dir string, t task, limit time.Dur
 // threads free, so with many the caches of Pebble and RocksDB take twice their size. Under a
 // memory limit the system then kills both.
 const oneArena = "MALLOC_ARENA_MAX=1"
+
+// goLimit lets the collector of Go keep the memory of the runtime below nine tenths of a
+// memory limit. Otherwise the heap may grow to twice what is live, so a store with a cache on
+// the heap would need more than the limit.
+func goLimit(memoryBytes int64) string { return fmt.Sprintf("GOMEMLIMIT=%d", memoryBytes/10*9) }
 
 // killedBySystem returns whether SIGKILL ended the process. The caller has ruled
 // out that the parent sent it.

@@ -405,7 +405,7 @@ func deleteSection() Section {
 			row("space before, MB", "space_loaded_mb", false),
 			row("space after idling, before any call, MB", "space_idle_mb", false),
 			row("space after the store's own calls, MB", "space_collected_mb", false),
-			row("space after the close, MB", "allocated_mb", false),
+			row("space after the next close, MB", "allocated_mb", false),
 			row("scan of the empty store, ms", "empty_scan_ms", false),
 		},
 	}

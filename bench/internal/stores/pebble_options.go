@@ -7,8 +7,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 )
 
-// pebbleOptions returns CockroachDB's options, with the sizes that all stores
-// get.
+// pebbleOptions returns the options of Pebble's benchmark tool, with the sizes that all
+// stores get, and with all values in the tables. The tool has no filters in the last level,
+// and a Get does not read them there.
 func pebbleOptions(c Config) *pebble.Options {
 	o := &pebble.Options{
 		CacheSize:                   c.CacheBytes,
@@ -29,6 +30,7 @@ func pebbleOptions(c Config) *pebble.Options {
 		l.FilterPolicy = bloom.FilterPolicy(10)
 		l.FilterType = pebble.TableFilter
 	}
+	o.Levels[len(o.Levels)-1].FilterPolicy = pebble.NoFilterPolicy
 	o.EnsureDefaults()
 	o.FlushSplitBytes = o.TargetFileSizes[0]
 	return o

@@ -14,7 +14,7 @@ import (
 // checks every byte of the restored database. Both are durable before the clock
 // stops.
 func runBackup(r *Run) error {
-	return r.reading(oneReader, nil, func(s stores.Store, present *Bitset) error {
+	return r.reading(oneReader, r.job.Pace.Warm, nil, func(s stores.Store, present *Bitset) error {
 		b, ok := s.(stores.Backuper)
 		if !ok {
 			return lacking("a backup to a stream")

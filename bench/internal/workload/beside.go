@@ -37,7 +37,7 @@ func runBeside(r *Run) error {
 }
 
 func (r *Run) besideWriter(s stores.Store, present *Bitset) error {
-	if err := r.warm(s, present); err != nil {
+	if err := r.warm(s, present, r.job.Pace.Phase); err != nil {
 		return err
 	}
 	alone, err := r.timedSeeks(s, present, "seek20_alone")

@@ -27,6 +27,9 @@ func runChurn(r *Run) error {
 	if err := r.close(s); err != nil {
 		return err
 	}
+	if err := r.finishLeftWork(); err != nil {
+		return err
+	}
 	c.setSpace("space_end", r.result.Metrics["allocated_mb"]*megabyte)
 	return nil
 }

@@ -87,8 +87,10 @@ func (r *Run) commits(s stores.Store, writers int, first uint64, order Permutati
 }
 
 const (
-	// turnedMemtables is how many memtables turnLog writes.
-	turnedMemtables = 3
+	// turnedMemtables is how many memtables turnLog writes. The first memtables of Pebble
+	// are small, and so are their logs. It reuses up to five logs, oldest first. After eight
+	// memtables all of them have the full size, so that a commit overwrites.
+	turnedMemtables = 8
 
 	// turnedKeys is the number of keys that turnLog writes again and again.
 	turnedKeys = 5000

@@ -9,7 +9,8 @@ import (
 )
 
 // runDelete loads, deletes every key, and measures how much space comes back:
-// while the store idles, after the store's own calls, and at the close.
+// while the store idles, after the store's own calls, and after the store was closed and
+// opened again.
 func runDelete(r *Run) error {
 	s, err := r.open(r.unsynced(loadWriters))
 	if err != nil {
@@ -18,7 +19,10 @@ func runDelete(r *Run) error {
 	if err := r.loadAndDelete(s); err != nil {
 		return errors.Join(err, s.Close())
 	}
-	return r.close(s)
+	if err := r.close(s); err != nil {
+		return err
+	}
+	return r.finishLeftWork()
 }
 
 func (r *Run) loadAndDelete(s stores.Store) error {

@@ -113,36 +113,60 @@ func closeProbes(probes []*probe) error {
 	return err
 }
 
-// warm reads everything once in order, and then keys at random, to fill the
-// mappings and caches.
-func (r *Run) warm(s stores.Store, present *Bitset) error {
+// warmWrittenBytes is how many bytes a round of warm may write if its reads start no
+// background work.
+const warmWrittenBytes = 1 << 20
+
+// warm fills the mappings and caches, and reads in rounds until a round starts no background
+// work, or for Limit. Some stores compact what is read often, after a gigabyte or more. That
+// must not run beside timed reads. Each round scans for about the time scans.
+func (r *Run) warm(s stores.Store, present *Bitset, scans time.Duration) error {
+	began := time.Now()
+	for round := 1; ; round++ {
+		before := measure.ProcessUsage()
+		if err := r.warmOnce(s, present, scans); err != nil {
+			return fmt.Errorf("warm up: %w", err)
+		}
+		// The store was settled when it was closed, so a part of Quiet is enough.
+		measure.WaitIdle(r.job.Dir, r.job.Pace.Quiet/4, r.job.Pace.Limit/3)
+		r.set("warm_rounds", float64(round))
+		wrote := measure.ProcessUsage().Sub(before).WrittenBytes
+		if wrote < warmWrittenBytes || time.Since(began) >= r.job.Pace.Limit {
+			return nil
+		}
+	}
+}
+
+// warmOnce reads everything in order, once or more, and then keys at random.
+func (r *Run) warmOnce(s stores.Store, present *Bitset, scans time.Duration) error {
 	w, err := r.newWalk(s, present)
 	if err != nil {
 		return err
 	}
-	_, err = w.all(false)
+	began := time.Now()
+	for first := true; err == nil && (first || time.Since(began) < scans); first = false {
+		_, err = w.all(false)
+	}
 	if err = errors.Join(err, w.close()); err != nil {
-		return fmt.Errorf("warm up: %w", err)
+		return err
 	}
 	return r.gets(s, getPhase{
 		name: "warm", readers: oneReader, choose: anyKey(present), seed: 1, length: r.job.Pace.Warm, every: latencyEvery,
 	})
 }
 
-// reading opens the store, warms it up, measures read, calls count and closes
-// the store. No goroutine of the harness runs beside count, which may be nil.
-func (r *Run) reading(readers int, count, read func(s stores.Store, present *Bitset) error) error {
+// reading opens the store, warms it up with rounds of scans of that length, measures read,
+// calls count and closes the store. No goroutine of the harness runs beside count, which
+// may be nil. written_mb then says whether background work ran beside the reads.
+func (r *Run) reading(readers int, scans time.Duration, count, read func(s stores.Store, present *Bitset) error) error {
 	present := r.population.Present()
 	s, err := r.open(r.config(false, readers))
 	if err != nil {
 		return err
 	}
-	if err := r.warm(s, present); err != nil {
+	if err := r.warm(s, present, scans); err != nil {
 		return errors.Join(err, s.Close())
 	}
-	// Background work that the open started must not run beside the reads. The
-	// store was settled when it was closed, so a part of Quiet is enough.
-	measure.WaitIdle(r.job.Dir, r.job.Pace.Quiet/4, r.job.Pace.Limit/3)
 	before := measure.ProcessUsage()
 	sampler := measure.StartSampler(r.job.Dir, nil)
 	err = read(s, present)
@@ -162,7 +186,7 @@ func (r *Run) reading(readers int, count, read func(s stores.Store, present *Bit
 }
 
 func runGet(r *Run) error {
-	return r.reading(manyReaders, r.countAllocations, func(s stores.Store, present *Bitset) error {
+	return r.reading(manyReaders, r.job.Pace.Warm, r.countAllocations, func(s stores.Store, present *Bitset) error {
 		phases := []struct {
 			name   string
 			choose choice

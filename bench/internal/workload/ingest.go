@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/stoatdb/stoat/bench/internal/stores"
@@ -97,18 +98,29 @@ func (r *Run) ingestBothWays(s stores.Store) error {
 	return r.noteIngest(s, "files_", wrote+took, cost, 2)
 }
 
+// ingestWriters is how many goroutines write files of sorted entries.
+const ingestWriters = 2
+
 // ingestFiles writes files of version 2 of all keys, and ingests them.
 func (r *Run) ingestFiles(s stores.FileIngester, dir string) (wrote, took time.Duration, err error) {
 	p := &r.population
 	each := max(ingestFileBytes/uint64(KeySize+p.Values.Size), 1)
-	var paths []string
+	paths := make([]string, (p.Count+each-1)/each)
+	errs := make([]error, ingestWriters)
+	var writers sync.WaitGroup
 	began := time.Now()
-	for from := uint64(0); from < p.Count; from += each {
-		path := filepath.Join(dir, fmt.Sprintf("%06d.sst", len(paths)))
-		if err := s.WriteSorted(path, r.ascending(from, min(from+each, p.Count), 2)); err != nil {
-			return 0, 0, fmt.Errorf("write sorted entries: %w", err)
-		}
-		paths = append(paths, path)
+	for w := range ingestWriters {
+		writers.Go(func() {
+			for i := w; i < len(paths) && errs[w] == nil; i += ingestWriters {
+				paths[i] = filepath.Join(dir, fmt.Sprintf("%06d.sst", i))
+				from := uint64(i) * each
+				errs[w] = s.WriteSorted(paths[i], r.ascending(from, min(from+each, p.Count), 2))
+			}
+		})
+	}
+	writers.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return 0, 0, fmt.Errorf("write sorted entries: %w", err)
 	}
 	wrote = time.Since(began)
 	began = time.Now()

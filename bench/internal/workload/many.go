@@ -87,7 +87,7 @@ var manyWays = []struct {
 
 // runMany reads a hundred random keys at once, and one by one.
 func runMany(r *Run) error {
-	return r.reading(oneReader, nil, func(s stores.Store, present *Bitset) error {
+	return r.reading(oneReader, r.job.Pace.Warm, nil, func(s stores.Store, present *Bitset) error {
 		for _, way := range manyWays {
 			q, err := r.newRequest(s, anyKey(present), way.atOnce)
 			if err != nil {

@@ -38,8 +38,8 @@ type mixture struct {
 	putTime  [mixedWorkers]measure.Histogram
 }
 
-// runMixed begins with all files in the page cache. What other stores read before may have
-// evicted some of them.
+// runMixed begins with all files in the page cache, and reads all entries once, so that the
+// block caches are filled. What other stores read before may have evicted some files.
 func runMixed(r *Run, reads, epoch uint64) error {
 	if err := measure.ReadFiles(r.job.Dir); err != nil {
 		return err
@@ -62,6 +62,9 @@ func runMixed(r *Run, reads, epoch uint64) error {
 
 func (m *mixture) measure() error {
 	r := m.run
+	if err := m.readAll(); err != nil {
+		return fmt.Errorf("warm up: %w", err)
+	}
 	if _, _, err := timed(mixedWorkers, r.job.Pace.Warm, m.work); err != nil {
 		return fmt.Errorf("warm up: %w", err)
 	}
@@ -86,6 +89,25 @@ func (m *mixture) measure() error {
 	r.setUsage("", before, r.population.UserBytes(m.putTime[0].Count()))
 	r.setMemory("", peaks)
 	return nil
+}
+
+// readAll reads all entries once. An earlier mixture may have written any of them, so it
+// checks no version.
+func (m *mixture) readAll() error {
+	reader, err := m.store.NewReader()
+	if err != nil {
+		return err
+	}
+	p := &m.run.population
+	err = reader.Scan(stores.ScanOptions{}, func(key, value []byte) error {
+		number, ok := p.Keys.Number(key)
+		if !ok {
+			return fmt.Errorf("%w: key %q was never written", ErrWrong, key)
+		}
+		_, err := p.Values.Check(value, number)
+		return err
+	})
+	return errors.Join(err, reader.Close())
 }
 
 // slowestQuantile returns the highest of the goroutines' quantiles, in

@@ -70,10 +70,8 @@ func (r *Run) finishLoad(s stores.Store, before cost, liveKeys uint64) error {
 	if err := r.close(s); err != nil {
 		return err
 	}
-	if w, ok := Find(r.job.Workload); ok && w.Keeps {
-		if err := r.finishLeftWork(); err != nil {
-			return err
-		}
+	if err := r.finishLeftWork(); err != nil {
+		return err
 	}
 	if err := before.note("settled_", r.population.UserBytes(r.population.Count)); err != nil {
 		return err
@@ -84,15 +82,23 @@ func (r *Run) finishLoad(s stores.Store, before cost, liveKeys uint64) error {
 	return nil
 }
 
-// finishLeftWork opens the store again and waits for work that its close left:
-// the compaction of a last flush, or the replay of its log. Otherwise that work
-// would run beside the reads of later workloads.
+// finishLeftWork opens the store again, waits for work that its close left, and records its
+// size. That work is the compaction of a last flush, the replay of a log, or the removal of
+// log files. Otherwise it would run beside the reads of later workloads, and the log files
+// would count as space.
 func (r *Run) finishLeftWork() error {
 	s, err := r.info.Open(r.config(true, loadWriters))
 	if err != nil {
 		return fmt.Errorf("open again: %w", err)
 	}
 	r.settle("settle_again")
+	if err := r.close(s); err != nil {
+		return err
+	}
+	// goleveldb keeps replaced tables for minutes, and removes them when it opens.
+	if s, err = r.info.Open(r.config(true, loadWriters)); err != nil {
+		return fmt.Errorf("open again: %w", err)
+	}
 	return r.close(s)
 }
 
@@ -139,7 +145,7 @@ func runJSON(r *Run) error {
 }
 
 func (r *Run) readText(s stores.Store, present *Bitset) error {
-	if err := r.warm(s, present); err != nil {
+	if err := r.warm(s, present, r.job.Pace.Phase); err != nil {
 		return err
 	}
 	for _, whole := range []bool{false, true} {

@@ -42,7 +42,7 @@ func (r *Run) scans(s stores.Store, present *Bitset, phase scanPhase) error {
 }
 
 func runScan(r *Run) error {
-	return r.reading(oneReader, nil, func(s stores.Store, present *Bitset) error {
+	return r.reading(oneReader, r.job.Pace.Phase, nil, func(s stores.Store, present *Bitset) error {
 		phases := []scanPhase{{name: "scan_whole", whole: true}, {name: "scan"}, {name: "keys", keysOnly: true}}
 		if r.ranges(s) {
 			phases = append(phases, scanPhase{name: "all_whole", whole: true, ranged: true})
@@ -106,7 +106,7 @@ func (r *Run) seeks(s stores.Store, present *Bitset, name string, readers int, l
 }
 
 func runSeek(r *Run) error {
-	return r.reading(manyReaders, nil, func(s stores.Store, present *Bitset) error {
+	return r.reading(manyReaders, r.job.Pace.Phase, nil, func(s stores.Store, present *Bitset) error {
 		if err := r.seeks(s, present, "seek_1", oneReader, r.job.Pace.Phase); err != nil {
 			return err
 		}

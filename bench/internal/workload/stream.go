@@ -76,7 +76,7 @@ func (r *Run) streams(s stores.Store, present *Bitset, name string, length time.
 
 // runStream reads a whole snapshot with several goroutines, again and again.
 func runStream(r *Run) error {
-	return r.reading(manyReaders, nil, func(s stores.Store, present *Bitset) error {
+	return r.reading(manyReaders, r.job.Pace.Warm, nil, func(s stores.Store, present *Bitset) error {
 		return r.streams(s, present, "stream", r.job.Pace.Phase)
 	})
 }
