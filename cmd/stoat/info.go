@@ -13,6 +13,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/stoatdb/stoat"
+	"github.com/stoatdb/stoat/internal/newdir"
 	"github.com/stoatdb/stoat/internal/seal"
 )
 
@@ -107,7 +108,7 @@ func runInfo(_ context.Context, c *call, args []string) error {
 // kinds are the kinds of files, by the beginning or the end of their names.
 var kinds = []struct{ kind, prefix, suffix string }{
 	{"tables", "", ".table"}, {"value files", "", ".values"}, {"log segments", "", ".log"},
-	{"manifests", "MANIFEST-", ""}, {"keys", seal.KeysName, ""}, {"lock", "LOCK", ""}, {"other files", "", ""},
+	{"manifests", "MANIFEST-", ""}, {"keys", seal.KeysName, ""}, {"lock", newdir.LockName, ""}, {"other files", "", ""},
 }
 
 // addFiles counts the files. A process that writes the database may remove some meanwhile.

@@ -47,6 +47,9 @@ func (g *Gathering) scattered(t *manifest.Table) bool {
 // only matters if some values are in unreadable files. Those values stay. The jumps to
 // them and back would be a reason to gather the other values again and again.
 func bringsTogether(v *manifest.Version, t *manifest.Table, bad map[base.FileNum]error) bool {
+	if len(bad) == 0 {
+		return true
+	}
 	from, bytes, stays := uint64(0), uint64(0), false
 	for ref := range t.Values.All() {
 		if f, ok := v.Value(ref.File); ok && bad[f.File] != nil {

@@ -128,9 +128,7 @@ func NewestValues(v *manifest.Version, s Shape) uint64 { return newPicker(v, s).
 func (p *picker) newestValues() uint64 {
 	newest := uint64(0)
 	for _, t := range p.v.Levels[0] {
-		for ref := range t.Values.All() {
-			newest += ref.Bytes
-		}
+		newest += t.Referred()
 	}
 	return newest
 }

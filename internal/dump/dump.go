@@ -14,6 +14,7 @@ import (
 	"github.com/stoatdb/stoat/internal/fault"
 	"github.com/stoatdb/stoat/internal/log"
 	"github.com/stoatdb/stoat/internal/manifest"
+	"github.com/stoatdb/stoat/internal/newdir"
 	"github.com/stoatdb/stoat/internal/record"
 	"github.com/stoatdb/stoat/internal/seal"
 	"github.com/stoatdb/stoat/vfs"
@@ -71,7 +72,7 @@ func Run(ctx context.Context, o Options) error {
 		err = d.records(record.TypeManifest, d.edit)
 	case strings.TrimSuffix(d.name, ".tmp") == seal.KeysName:
 		err = d.keyFile()
-	case d.name == "LOCK":
+	case d.name == newdir.LockName:
 		err = d.lock()
 	default:
 		err = d.stream()

@@ -133,8 +133,9 @@ func appendSpan(dst []byte, s base.LogSpan) []byte {
 }
 
 // DecodeEdit is the inverse of Edit.AppendTo. Offsets in its errors are
-// relative to p. It accepts only what AppendTo returns, now or in older versions. An unknown required feature
-// is the first error: the rest of the edit may have a format that it changes.
+// relative to p. It accepts only what AppendTo returns, now or in older versions. An
+// unknown required feature is the first error: the rest of the edit may have a format that
+// it changes.
 func DecodeEdit(p []byte) (Edit, error) {
 	var e Edit
 	if err := checkFeaturesOf(p); err != nil {

@@ -360,13 +360,16 @@ func decodeParts(v []byte, offset, fixed int64, bit byte, what string) (tenth, h
 // decodeLongRefs decodes the references of older databases. Each has the number of a value
 // file (8) and the bytes (8). Jumps (8) follow if there are any.
 func (n *counts) decodeLongRefs(v []byte, offset int64) (ValueRefs, error) {
+	if n.jumps > 0 && len(v) > 0 {
+		return ValueRefs{}, base.Corrupt(offset, "size of references without their bit, but with that of jumps", len(v), 0)
+	}
 	refs := make([]ValueRef, len(v)/longRefSize)
 	for i := range refs {
 		refs[i] = ValueRef{base.FileNum(binary.LittleEndian.Uint64(v)), binary.LittleEndian.Uint64(v[8:])}
 		v, offset = v[longRefSize:], offset+longRefSize
 	}
 	if len(v) > 0 {
-		if len(v) != tableCountSize || n.jumps > 0 {
+		if len(v) != tableCountSize {
 			return ValueRefs{}, base.Corrupt(offset, "size of the last reference of a table", len(v), longRefSize)
 		}
 		if n.jumps = binary.LittleEndian.Uint64(v); n.jumps == 0 {

@@ -133,6 +133,8 @@ func TestDecodeEdit_NonCanonicalEditsAreReported(t *testing.T) {
 		"no keys counted":          item(tagAddTables, append([]byte{0, keysCounted}, make([]byte, tableFixedSize-2+tableCountSize)...)),
 		"no references":            item(tagAddTables, append([]byte{0, shortRefs}, appendTable(nil, tableAt(1, 0, "a", "b"))[2:]...)),
 		"jumps twice":              item(tagAddTables, append(appendTable(nil, jumping), 1, 0, 0, 0, 0, 0, 0, 0)),
+		"more than old jumps":      item(tagAddTables, append(appendTable(nil, tableAt(1, 0, "a", "b")), 1, 0, 0, 0, 0, 0, 0, 0, 0)),
+		"old references of new":    item(tagAddTables, append(appendTable(nil, jumping), make([]byte, longRefSize)...)),
 		"no jumps at the end":      item(tagAddTables, append(appendTable(nil, tableAt(1, 0, "a", "b")), 0, 0, 0, 0, 0, 0, 0, 0)),
 		"part of an old reference": item(tagAddTables, append(appendTable(nil, tableAt(1, 0, "a", "b")), 1, 2, 3)),
 		"no shift":                 item(tagAddTables, append([]byte{0, isShifted}, make([]byte, tableFixedSize-2+tableCountSize)...)),

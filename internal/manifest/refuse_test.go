@@ -73,6 +73,7 @@ func TestApply_RefusesAnInvalidTree(t *testing.T) {
 		{"a level too deep", add(tableAt(20, Levels, "k", "l")), "in level 7 of 7"},
 		{"a negative level", add(tableAt(20, -1, "k", "l")), "in level -1"},
 		{"a run below level 0", add(inRun(tableAt(20, 1, "k", "l"), 1)), "in run 1"},
+		{"a reference that is too large", add(tableAt(20, 2, "k", "l", ValueRef{File: 10, Bytes: numberMax + 1})), "above the limit"},
 		{"a run without a next one", add(inRun(tableAt(20, 0, "k", "l"), 1<<62)), "in run"},
 		{"an overlap in front", add(tableAt(20, 3, "a", "b")), "overlap"},
 		{"an overlap behind", add(tableAt(20, 3, "d", "e")), "overlap"},

@@ -75,13 +75,7 @@ type Table struct {
 }
 
 // Referred returns the number of bytes of values that the table refers to.
-func (t *Table) Referred() uint64 {
-	sum := uint64(0)
-	for r := range t.Values.All() {
-		sum += r.Bytes
-	}
-	return sum
-}
+func (t *Table) Referred() uint64 { return t.Values.bytes }
 
 // StartsAfter reports whether all keys of t come after key.
 func (t *Table) StartsAfter(key []byte) bool { return bytes.Compare(key, t.Smallest) < 0 }

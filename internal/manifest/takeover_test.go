@@ -172,7 +172,7 @@ func TestTakeover_MoreTablesThanAListHoldsChangeNothing(t *testing.T) {
 	s, next := fullStore(t, disk)
 	before, huge := s.State(), s.State()
 	// The tables share their references, so that they take little memory here.
-	refs := ValueRefs{make([]byte, 1<<24)}
+	refs := ValueRefs{encoded: make([]byte, 1<<24)}
 	huge.Version = new(Version)
 	for range listMax/int64(len(refs.encoded)) + 1 {
 		table := tableAt(1, Levels-1, "a", "b")

@@ -20,15 +20,17 @@ type ValueRefs struct {
 	// encoded holds two varints for each reference: the number of the file less that of the
 	// reference before, and the bytes. It is nil if there are none.
 	encoded []byte
+	count   int
+	bytes   uint64 // of all references
 }
 
 // ValueRefsOf encodes references.
 func ValueRefsOf(refs ...ValueRef) ValueRefs {
-	var r ValueRefs
-	file := base.FileNum(0)
+	r, file := ValueRefs{count: len(refs)}, base.FileNum(0)
 	for _, ref := range refs {
 		r.encoded = binary.AppendUvarint(r.encoded, uint64(ref.File-file))
 		r.encoded = binary.AppendUvarint(r.encoded, ref.Bytes)
+		r.bytes += ref.Bytes
 		file = ref.File
 	}
 	return r
@@ -39,16 +41,21 @@ func decodeValueRefs(v []byte, offset int64) (ValueRefs, error) {
 	if len(v) == 0 {
 		return ValueRefs{}, base.Corrupt(offset, "references of a table", "none", "one or more")
 	}
-	for at := 0; at < len(v); {
-		for range 2 {
-			_, n := binary.Uvarint(v[at:])
+	var r ValueRefs
+	for at := 0; at < len(v); r.count++ {
+		var bytes uint64
+		for range 2 { // the second number is that of bytes
+			n := 0
+			bytes, n = binary.Uvarint(v[at:])
 			if n <= 0 || n > 1 && v[at+n-1] == 0 { // longer than necessary
 				return ValueRefs{}, base.Corrupt(offset+int64(at), "references of a table", "a bad varint", "a varint")
 			}
 			at += n
 		}
+		r.bytes += bytes
 	}
-	return ValueRefs{append([]byte(nil), v...)}, nil
+	r.encoded = append(r.encoded, v...)
+	return r, nil
 }
 
 // All iterates over the references.
@@ -67,12 +74,4 @@ func (r ValueRefs) All() iter.Seq[ValueRef] {
 }
 
 // Len returns the number of references.
-func (r ValueRefs) Len() int {
-	varints := 0
-	for _, b := range r.encoded {
-		if b < 0x80 { // the last byte of a varint
-			varints++
-		}
-	}
-	return varints / 2
-}
+func (r ValueRefs) Len() int { return r.count }

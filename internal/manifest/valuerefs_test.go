@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -18,16 +19,22 @@ func TestValueRefs_GiveBackWhatTheyHold(t *testing.T) {
 		{{9, 0}, {3, 1}, {3, math.MaxUint64}},
 	} {
 		refs := ValueRefsOf(want...)
-		if got := slices.Collect(refs.All()); !slices.Equal(got, want) || refs.Len() != len(want) {
-			t.Errorf("%v: got %v, %d references", want, got, refs.Len())
+		sum := uint64(0)
+		for _, ref := range want {
+			sum += ref.Bytes
+		}
+		if got := slices.Collect(refs.All()); !slices.Equal(got, want) || refs.Len() != len(want) || refs.bytes != sum {
+			t.Errorf("%v: got %v, %d references to %d bytes", want, got, refs.Len(), refs.bytes)
 		}
 		if len(want) == 0 {
 			continue
 		}
-		decoded, err := decodeValueRefs(refs.encoded, 0)
+		edit := bytes.Clone(refs.encoded)
+		decoded, err := decodeValueRefs(edit, 0)
 		must(t, err)
-		if got := slices.Collect(decoded.All()); !slices.Equal(got, want) {
-			t.Errorf("%v: decoded %v", want, got)
+		clear(edit) // a reader uses its memory again
+		if !reflect.DeepEqual(decoded, refs) {
+			t.Errorf("%v: decoded %+v, want %+v", want, decoded, refs)
 		}
 	}
 }

@@ -439,3 +439,19 @@ func BenchmarkDeleteRange(b *testing.B) {
 		})
 	}
 }
+
+func TestRetainDeletions_TakesThoseOfEveryTable(t *testing.T) {
+	t.Parallel()
+	var tables []*Table
+	for _, key := range []string{"a", "", "c"} {
+		table := New(Options{})
+		defer table.Release()
+		if key != "" {
+			mustSet(t, table, write{key: key, value: key + "x", seq: base.SeqNum(key[0]), meta: base.Meta{Kind: base.KindDeleteRange}})
+		}
+		tables = append(tables, table)
+	}
+	if n := RetainDeletions(tables, nil).Len(); n != 2 {
+		t.Errorf("%d deletions, want 2", n)
+	}
+}

@@ -120,6 +120,20 @@ func TestChain_JoinedMeansTheSame(t *testing.T) {
 	}
 }
 
+func TestOutcome_OnlyTheValueBelowKeepsItsUserByte(t *testing.T) {
+	t.Parallel()
+	on := base.Meta{Kind: base.KindPointer, User: 7, ExpiresAt: 3}
+	for _, c := range []struct {
+		from bool
+		want base.Meta
+	}{{true, base.Meta{Kind: base.KindSet, User: 7, ExpiresAt: 5}}, {false, base.Meta{Kind: base.KindSet, ExpiresAt: 5}}} {
+		o := Outcome{Base: Base{Present: true, Expires: 5}, FromBase: c.from}
+		if got := o.Meta(on); got != c.want {
+			t.Errorf("from base %v: %+v, want %+v", c.from, got, c.want)
+		}
+	}
+}
+
 func TestOutcome_AFailingFunctionIsAnError(t *testing.T) {
 	t.Parallel()
 	for _, f := range []failing{{false}, {true}} {
