@@ -564,19 +564,30 @@ func TestRun_DatabaseOfAnotherScaleIsLoadedAgain(t *testing.T) {
 }
 
 // Otherwise the databases of all workloads lie on the disk until the last repeat.
-func TestPlan_EachRepeatFreesWhatOnlyOneWorkloadUses(t *testing.T) {
+func TestPlan_EachRepeatFreesWhatItLoads(t *testing.T) {
 	t.Parallel()
-	p := testPlan(t, "bbolt,populate,get,batch,128")
-	p.Repeats = 2
-	var freed []string
-	for _, s := range p.Steps() {
-		for _, dir := range s.Frees {
-			freed = append(freed, fmt.Sprintf("%s %d: %s", s.Job.Workload, s.Job.Repeat, filepath.Base(dir)))
+	for only, want := range map[string][]string{
+		"bbolt,populate,get,batch,128": {
+			"get 1: bbolt-128", "batch 1: bbolt-128-batch", "get 2: bbolt-128", "batch 2: bbolt-128-batch",
+		},
+		// No step loads it, so the second repeat reads what the first one loaded.
+		"bbolt,get,checkpoint,128": {"checkpoint 1: bbolt-128-copy", "checkpoint 2: bbolt-128", "checkpoint 2: bbolt-128-copy"},
+		// The databases under the memory limit are the largest: one at a time.
+		"bbolt,goleveldb,limited-load,cold-get": {
+			"cold-get 1: goleveldb-limited", "cold-get 1: bbolt-limited", "cold-get 2: goleveldb-limited", "cold-get 2: bbolt-limited",
+		},
+	} {
+		p := testPlan(t, only)
+		p.Repeats = 2
+		var freed []string
+		for _, s := range p.Steps() {
+			for _, dir := range s.Frees {
+				freed = append(freed, fmt.Sprintf("%s %d: %s", s.Job.Workload, s.Job.Repeat, filepath.Base(dir)))
+			}
 		}
-	}
-	want := []string{"batch 1: bbolt-128-batch", "get 2: bbolt-128", "batch 2: bbolt-128-batch"}
-	if !slices.Equal(freed, want) {
-		t.Errorf("the steps free %q, want %q", freed, want)
+		if !slices.Equal(freed, want) {
+			t.Errorf("the steps of %s free %q, want %q", only, freed, want)
+		}
 	}
 }
 

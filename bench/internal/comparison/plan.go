@@ -158,14 +158,23 @@ func (p Plan) Steps() []Step {
 	return steps
 }
 
-// findLastUses sets Frees of each step to the directories that it uses last. A copy is
-// made again in each repeat, and so is what only one workload uses. So each repeat frees
-// its own. A step that uses a copy also uses the original.
+// findLastUses sets Frees of each step to the directories that it uses last. Each repeat
+// makes its copies again, and what its own steps load. So it frees them. Only a database that
+// no step of the plan loads stays until the last repeat. A step that uses a copy also uses
+// the original.
 func findLastUses(steps []Step) {
+	loads := map[string]bool{} // by directory
+	for _, s := range steps {
+		loads[s.Job.Dir] = loads[s.Job.Dir] || s.Workload.Fresh
+	}
 	seen := map[string]bool{}
 	for i := len(steps) - 1; i >= 0; i-- {
 		s := &steps[i]
-		free := func(dir, name string) {
+		free := func(dir string, eachRepeat bool) {
+			name := dir
+			if eachRepeat {
+				name = fmt.Sprint(dir, s.Job.Repeat)
+			}
 			if !seen[name] {
 				s.Frees = append(s.Frees, dir)
 			}
@@ -173,15 +182,11 @@ func findLastUses(steps []Step) {
 		}
 		dir := s.Job.Dir
 		if original, isCopy := strings.CutSuffix(dir, copySuffix); isCopy {
-			free(original, original)
-			free(dir, fmt.Sprint(dir, s.Job.Repeat))
+			free(original, loads[original])
+			free(dir, true)
 			continue
 		}
-		if s.Workload.Fresh && !s.Workload.Keeps {
-			free(dir, fmt.Sprint(dir, s.Job.Repeat))
-			continue
-		}
-		free(dir, dir)
+		free(dir, loads[dir])
 	}
 }
 

@@ -131,7 +131,8 @@ func (r *Run) warm(s stores.Store, present *Bitset, scans time.Duration) error {
 		measure.WaitIdle(r.job.Dir, r.job.Pace.Quiet/4, r.job.Pace.Limit/3)
 		r.set("warm_rounds", float64(round))
 		wrote := measure.ProcessUsage().Sub(before).WrittenBytes
-		if wrote < warmWrittenBytes || time.Since(began) >= r.job.Pace.Limit {
+		// A negative number is the removal of files with dirty pages, which is work too.
+		if max(wrote, -wrote) < warmWrittenBytes || time.Since(began) >= r.job.Pace.Limit {
 			return nil
 		}
 	}

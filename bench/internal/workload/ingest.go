@@ -104,7 +104,8 @@ const ingestWriters = 2
 // ingestFiles writes files of version 2 of all keys, and ingests them.
 func (r *Run) ingestFiles(s stores.FileIngester, dir string) (wrote, took time.Duration, err error) {
 	p := &r.population
-	each := max(ingestFileBytes/uint64(KeySize+p.Values.Size), 1)
+	// Small runs have smaller files, so that both goroutines write some.
+	each := max(uint64(min(r.job.Scale, 1)*ingestFileBytes)/uint64(KeySize+p.Values.Size), 1)
 	paths := make([]string, (p.Count+each-1)/each)
 	errs := make([]error, ingestWriters)
 	var writers sync.WaitGroup

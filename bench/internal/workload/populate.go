@@ -85,8 +85,14 @@ func (r *Run) finishLoad(s stores.Store, before cost, liveKeys uint64) error {
 // finishLeftWork opens the store again, waits for work that its close left, and records its
 // size. That work is the compaction of a last flush, the replay of a log, or the removal of
 // log files. Otherwise it would run beside the reads of later workloads, and the log files
-// would count as space.
+// would count as space. The statistics and the time of the close stay those of the first
+// close: a store that was just opened knows nothing of the load.
 func (r *Run) finishLeftWork() error {
+	stats, closeTime := r.result.Stats, r.result.Metrics["close_ms"]
+	defer func() {
+		r.result.Stats = stats
+		r.set("close_ms", closeTime)
+	}()
 	s, err := r.info.Open(r.config(true, loadWriters))
 	if err != nil {
 		return fmt.Errorf("open again: %w", err)
