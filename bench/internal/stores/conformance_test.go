@@ -42,8 +42,6 @@ func TestStores_AllAnswerAlike(t *testing.T) {
 		{"scan sees one snapshot while writes go on", scanSnapshot},
 		{"random operations agree with a map", randomOperations},
 		{"concurrent single writes all arrive", concurrentWrites},
-		{"restored backup has what was applied before it", restoredBackup},
-		{"checkpoint has what was applied before it", openedCheckpoint},
 	}
 	for _, info := range append(All(), Variants()...) {
 		if info.Open == nil {
@@ -571,48 +569,63 @@ func concurrentWrites(t *testing.T, h *harness) {
 	}
 }
 
-// fillForCopy applies what a copy must have, and returns a directory for it, which does not
-// exist.
-func (h *harness) fillForCopy() (dir string) {
-	h.set("a", "1", "b", "2", "c", randomBytes(8, 300<<10))
-	h.apply(func(b *Batch) { b.Delete([]byte("b")) })
-	return filepath.Join(h.t.TempDir(), "copy")
+// The stores that write backups to a stream, and those that make checkpoints, if the comparison
+// knows how.
+var (
+	backupers     = []string{"stoat", "stoat-fast", "badger", "badger-wisckey", "bbolt", "lmdb"}
+	checkpointers = []string{"stoat", "stoat-fast", "pebble", "pebble-blob", "bbolt", "lmdb", "rocksdb", "rocksdb-blob"}
+)
+
+func TestStores_CopiesHaveWhatWasAppliedBefore(t *testing.T) {
+	t.Parallel()
+	for _, info := range All() {
+		if info.Open == nil {
+			t.Logf("%s: %s", info.Name, info.Missing)
+			continue
+		}
+		t.Run(info.Name, func(t *testing.T) {
+			t.Parallel()
+			h := openHarness(t, info)
+			b, backs := h.store.(Backuper)
+			if backs != slices.Contains(backupers, info.Name) {
+				t.Errorf("the store writes backups: %t", backs)
+			}
+			if backs {
+				h.wantCopy(func(c Config) (Store, error) {
+					var stream bytes.Buffer
+					h.must(b.Backup(&stream))
+					h.set("later", "1")
+					return b.Restore(c, &stream)
+				})
+			}
+			c, checks := h.store.(Checkpointer)
+			if checks != slices.Contains(checkpointers, info.Name) {
+				t.Errorf("the store makes checkpoints: %t", checks)
+			}
+			if checks {
+				h.wantCopy(func(config Config) (Store, error) {
+					h.must(c.Checkpoint(config.Dir))
+					h.set("later", "1")
+					return info.Open(config)
+				})
+			}
+		})
+	}
 }
 
-// wantCopy checks and closes a copy of what fillForCopy applied.
-func (h *harness) wantCopy(store Store) {
+// wantCopy fills the store, and checks what copied returns: a copy of the store in a new
+// directory, without what was written after it.
+func (h *harness) wantCopy(copied func(c Config) (Store, error)) {
+	long := randomBytes(8, 300<<10)
+	h.set("a", "1", "b", "2", "c", long)
+	h.apply(func(b *Batch) { b.Delete([]byte("b")); b.Delete([]byte("later")) })
+	config := h.config
+	config.Dir = filepath.Join(h.t.TempDir(), "copy")
+	store, err := copied(config)
+	h.must(err)
 	reader, err := store.NewReader()
 	h.must(err)
 	c := &harness{t: h.t, store: store, reader: reader}
 	defer c.close()
-	c.wantScan(ScanOptions{}, "a=1", "c="+randomBytes(8, 300<<10))
-}
-
-func restoredBackup(t *testing.T, h *harness) {
-	b, ok := h.store.(Backuper)
-	if !ok {
-		t.Skip("the store writes no backup to a stream, or the comparison makes none")
-	}
-	config := h.config
-	config.Dir = h.fillForCopy()
-	var stream bytes.Buffer
-	h.must(b.Backup(&stream))
-	h.set("d", "4")
-	restored, err := b.Restore(config, &stream)
-	h.must(err)
-	h.wantCopy(restored)
-}
-
-func openedCheckpoint(t *testing.T, h *harness) {
-	c, ok := h.store.(Checkpointer)
-	if !ok {
-		t.Skip("the store makes no checkpoint, or the comparison makes none")
-	}
-	config := h.config
-	config.Dir = h.fillForCopy()
-	h.must(c.Checkpoint(config.Dir))
-	h.set("d", "4")
-	copied, err := h.info.Open(config)
-	h.must(err)
-	h.wantCopy(copied)
+	c.wantScan(ScanOptions{}, "a=1", "c="+long)
 }
