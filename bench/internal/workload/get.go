@@ -121,19 +121,37 @@ const warmWrittenBytes = 1 << 20
 // work, or for Limit. Some stores compact what is read often, after a gigabyte or more. That
 // must not run beside timed reads. Each round scans for about the time scans.
 func (r *Run) warm(s stores.Store, present *Bitset, scans time.Duration) error {
-	began := time.Now()
-	for round := 1; ; round++ {
-		before := measure.ProcessUsage()
+	round := func() error {
 		if err := r.warmOnce(s, present, scans); err != nil {
-			return fmt.Errorf("warm up: %w", err)
+			return err
 		}
 		// The store was settled when it was closed, so a part of Quiet is enough.
 		measure.WaitIdle(r.job.Dir, r.job.Pace.Quiet/4, r.job.Pace.Limit/3)
-		r.set("warm_rounds", float64(round))
-		wrote := measure.ProcessUsage().Sub(before).WrittenBytes
+		return nil
+	}
+	written := func() int64 { return measure.ProcessUsage().WrittenBytes }
+	rounds, err := untilRest(round, written, r.job.Pace.Limit)
+	if err != nil {
+		return fmt.Errorf("warm up: %w", err)
+	}
+	r.set("warm_rounds", float64(rounds))
+	return nil
+}
+
+// untilRest calls round until it causes no writes, or for the time limit. written counts the
+// bytes that the process has written.
+func untilRest(round func() error, written func() int64, limit time.Duration) (rounds int, err error) {
+	began := time.Now()
+	for {
+		before := written()
+		if err := round(); err != nil {
+			return rounds, err
+		}
+		rounds++
+		wrote := written() - before
 		// A negative number is the removal of files with dirty pages, which is work too.
-		if max(wrote, -wrote) < warmWrittenBytes || time.Since(began) >= r.job.Pace.Limit {
-			return nil
+		if max(wrote, -wrote) < warmWrittenBytes || time.Since(began) >= limit {
+			return rounds, nil
 		}
 	}
 }

@@ -85,27 +85,22 @@ func (r *Run) finishLoad(s stores.Store, before cost, liveKeys uint64) error {
 // finishLeftWork opens the store again, waits for work that its close left, and records its
 // size. That work is the compaction of a last flush, the replay of a log, or the removal of
 // log files. Otherwise it would run beside the reads of later workloads, and the log files
-// would count as space. The statistics and the time of the close stay those of the first
-// close: a store that was just opened knows nothing of the load.
+// would count as space.
 func (r *Run) finishLeftWork() error {
-	stats, closeTime := r.result.Stats, r.result.Metrics["close_ms"]
-	defer func() {
-		r.result.Stats = stats
-		r.set("close_ms", closeTime)
-	}()
-	s, err := r.info.Open(r.config(true, loadWriters))
-	if err != nil {
-		return fmt.Errorf("open again: %w", err)
-	}
-	r.settle("settle_again")
-	if err := r.close(s); err != nil {
-		return err
-	}
 	// goleveldb keeps replaced tables for minutes, and removes them when it opens.
-	if s, err = r.info.Open(r.config(true, loadWriters)); err != nil {
-		return fmt.Errorf("open again: %w", err)
+	for _, settle := range []bool{true, false} {
+		s, err := r.info.Open(r.config(true, loadWriters))
+		if err != nil {
+			return fmt.Errorf("open again: %w", err)
+		}
+		if settle {
+			r.settle("settle_again")
+		}
+		if err := s.Close(); err != nil {
+			return fmt.Errorf("close again: %w", err)
+		}
 	}
-	return r.close(s)
+	return r.noteFiles()
 }
 
 // runSorted loads ascending keys from one goroutine, as a restore does.

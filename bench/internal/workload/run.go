@@ -170,6 +170,11 @@ func (r *Run) close(s stores.Store) error {
 		return fmt.Errorf("close: %w", err)
 	}
 	r.setMillis("close_ms", time.Since(began))
+	return r.noteFiles()
+}
+
+// noteFiles records the size of the closed store.
+func (r *Run) noteFiles() error {
 	space, err := measure.DirSpace(r.job.Dir)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -312,6 +313,60 @@ func (l *liar) Scan(o stores.ScanOptions, fn func(key, value []byte) error) erro
 		}
 	}
 	return nil
+}
+
+func TestWarm_ReadsUntilARoundCausesNoWrites(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		megabytes []int64 // of each round, which may remove files with dirty pages
+		limit     time.Duration
+		want      int
+	}{
+		{[]int64{0}, time.Hour, 1},
+		{[]int64{40, 3, 0}, time.Hour, 3},
+		{[]int64{40, -40, 0}, time.Hour, 3},
+		{[]int64{40, 40}, 0, 1},
+	} {
+		written, round := int64(0), 0
+		rounds, err := untilRest(func() error {
+			written += c.megabytes[round] << 20
+			round++
+			return nil
+		}, func() int64 { return written }, c.limit)
+		if err != nil || rounds != c.want {
+			t.Errorf("%v: %d rounds, %v, want %d", c.megabytes, rounds, err, c.want)
+		}
+	}
+}
+
+// closing is a store that needs two more opens until its log is empty.
+type closing struct {
+	*liar
+	opens int
+	dir   string
+}
+
+func (c *closing) Stats() string { return fmt.Sprintf("open %d", c.opens) }
+
+func (c *closing) Close() error { return os.Truncate(filepath.Join(c.dir, "log"), int64(3-c.opens)) }
+
+func TestLoad_SizeIsThatAfterTheStoreHasCleanedUp(t *testing.T) {
+	t.Parallel()
+	r := liarRun(t, "", testPace())
+	store := &closing{liar: &liar{data: map[string][]byte{}}, dir: r.job.Dir}
+	if err := os.WriteFile(filepath.Join(r.job.Dir, "log"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.info.Open = func(stores.Config) (stores.Store, error) {
+		store.opens++
+		return store, nil
+	}
+	if err := runSorted(r); err != nil {
+		t.Fatal(err)
+	}
+	if size := r.result.Metrics["size_mb"]; size != 0 || store.opens != 3 || r.result.Stats != "open 1" {
+		t.Errorf("%v MB after %d opens, statistics %q; want 0 MB after 3, and the statistics of the load", size, store.opens, r.result.Stats)
+	}
 }
 
 // liarRun returns a run of a store with one kind of wrong answer.
