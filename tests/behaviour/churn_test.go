@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,7 +20,7 @@ import (
 // A churn is a database in memory that is written to over and over.
 type churn struct {
 	t       *testing.T
-	fs      vfs.FS
+	fs      *memfs.FS
 	db      *stoat.DB
 	keys    int   // that there are
 	written int64 // bytes of keys and values
@@ -86,6 +87,21 @@ func (c *churn) load(rng *rand.Rand) {
 	for from := 0; from < c.keys; from += churnBatch {
 		c.write(rng, func(i int) int { return from + i })
 	}
+}
+
+// watchPeak returns the most bytes that the disk holds from now on. A disk is fullest
+// before a removal.
+func (c *churn) watchPeak() *atomic.Int64 {
+	peak := new(atomic.Int64)
+	c.fs.SetHook(func(op vfs.Op) {
+		if op.Kind != vfs.OpRemove {
+			return
+		}
+		used := c.fs.UsedBytes()
+		for most := peak.Load(); used > most && !peak.CompareAndSwap(most, used); most = peak.Load() {
+		}
+	})
+	return peak
 }
 
 // share returns what the directory takes for one byte that is live, without the

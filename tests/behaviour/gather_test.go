@@ -25,12 +25,10 @@ func TestGather_OverwrittenValuesLieInKeyOrderAfterARest(t *testing.T) {
 			synctest.Wait() // each memtable is flushed by itself
 		}
 		before := c.db.Stats()
-		worst := 0.0
-		for range 120 {
-			time.Sleep(500 * time.Millisecond)
-			worst = max(worst, c.share())
-		}
+		peak := c.watchPeak()
+		time.Sleep(time.Minute)
 		synctest.Wait()
+		worst := float64(peak.Load()) / float64(c.live())
 		after := c.db.Stats()
 		t.Logf("%d jumps between %d files, then %d between %d; %d gathered, %d collected for %d of values; at most %.2f of what is live, then %.2f",
 			before.ValueJumps, before.Values, after.ValueJumps, after.Values, after.GatheredBytes,
@@ -41,8 +39,10 @@ func TestGather_OverwrittenValuesLieInKeyOrderAfterARest(t *testing.T) {
 		if now := c.share(); now > 1.18 {
 			t.Errorf("the directory takes %.3f of what is live", now)
 		}
-		if worst > 1.6 {
-			t.Errorf("gathering took the directory to %.2f of what is live", worst)
+		// So few values are gathered at once, whatever garbage there is. A value may have three
+		// copies for a moment: the old one, a collected one and the gathered one.
+		if worst > 3 {
+			t.Errorf("gathering took the disk to %.2f of what is live", worst)
 		}
 		// From then on there is nothing to do.
 		time.Sleep(10 * time.Minute)
