@@ -8,10 +8,10 @@ import (
 )
 
 // churnJumpsMax is how often a scan may go on in another file when nearly every
-// key did so before. What is left of a table behind a gathering is a table of some
-// thousand keys; where collection has put small files together meanwhile, it may have
-// a few jumps less than is worth another.
-const churnJumpsMax = gatheredKeys / 6
+// key did so before. A gathering may leave one table, about a quarter of the keys here.
+// Where collection has put small files together meanwhile, that table may have a few
+// jumps less than is worth another gathering.
+const churnJumpsMax = gatheredKeys / 4
 
 // gatheredKeys is a number of keys that is worth gathering.
 const gatheredKeys = 12_000
