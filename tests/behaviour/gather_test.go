@@ -39,8 +39,8 @@ func TestGather_OverwrittenValuesLieInKeyOrderAfterARest(t *testing.T) {
 		if now := c.share(); now > 1.18 {
 			t.Errorf("the directory takes %.3f of what is live", now)
 		}
-		// So few values are gathered at once, whatever garbage there is. A value may have three
-		// copies for a moment: the old one, a collected one and the gathered one.
+		// So few values are gathered at once, whatever garbage there is. Both copies are on the
+		// disk then, beside garbage and files that wait for their removal.
 		if worst > 3 {
 			t.Errorf("gathering took the disk to %.2f of what is live", worst)
 		}
