@@ -56,6 +56,8 @@ type job struct {
 	// commits arrive.
 	upTo base.SeqNum
 	next base.FileNum
+	// first is next as the job began. What it takes to the last level stays there.
+	first base.FileNum
 	// screened is compact.Range.Screened.
 	screened func(t *manifest.Table) bool
 
@@ -192,6 +194,9 @@ func (j *job) mergeAll(step func() (bool, error)) error {
 func (j *job) boundMerges() error {
 	_, err := j.locked(j.Jobs.Compacting, func() (bool, error) {
 		j.next = j.Store.NextFile()
+		if j.first == 0 {
+			j.first = j.next
+		}
 		return false, nil
 	})
 	return err
@@ -284,7 +289,7 @@ func (j *job) sweep() error {
 
 // keys is what is taken to the last level.
 func (j *job) keys() compact.Range {
-	return compact.Range{Lo: j.o.Lower, Hi: j.o.Upper, UpTo: j.upTo, Next: j.next, Screened: j.screened}
+	return compact.Range{Lo: j.o.Lower, Hi: j.o.Upper, UpTo: j.upTo, Next: j.first, Screened: j.screened}
 }
 
 func (j *job) shape() compact.Shape { return j.Jobs.Shape(work.Busy, j.Store.Horizon()) }

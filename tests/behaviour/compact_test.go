@@ -142,21 +142,30 @@ func TestCompact_OfARangeLeavesOtherKeysAlone(t *testing.T) {
 
 func TestCompact_TellsItsProgress(t *testing.T) {
 	t.Parallel()
-	db := testkit.OpenOn(t, memfs.New(), nil)
-	testkit.SetKeys(t, db, 0, 5000, 100, 1)
-	var last stoat.CompactProgress
-	calls := 0
-	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{Progress: func(p stoat.CompactProgress) {
-		if p.Done < last.Done || p.Total < p.Done {
-			t.Errorf("%+v after %+v", p, last)
-		}
-		last = p
-		calls++
-	}}))
-	if calls == 0 || last.Done != last.Total {
-		t.Errorf("after %d calls: %+v", calls, last)
+	keep := &namedFilter{"keep", func([]byte) (stoat.FilterDecision, []byte) { return stoat.FilterKeep, nil }}
+	for name, change := range map[string]func(*stoat.Options){
+		"without a filter": nil,
+		"with a filter":    func(o *stoat.Options) { o.Filter, o.Filters = keep.Name(), []stoat.Filter{keep} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := testkit.OpenOn(t, memfs.New(), change)
+			testkit.SetKeys(t, db, 0, 5000, 100, 1)
+			var last stoat.CompactProgress
+			calls := 0
+			testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{Progress: func(p stoat.CompactProgress) {
+				if p.Done < last.Done || p.Total < p.Done {
+					t.Errorf("%+v after %+v", p, last)
+				}
+				last = p
+				calls++
+			}}))
+			if calls == 0 || last.Done != last.Total {
+				t.Errorf("after %d calls: %+v", calls, last)
+			}
+			testkit.Must(t, db.Close())
+		})
 	}
-	testkit.Must(t, db.Close())
 }
 
 func TestCompact_EndsWithItsContextAndWithClose(t *testing.T) {

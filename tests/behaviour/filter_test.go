@@ -14,6 +14,8 @@ import (
 
 	"github.com/stoatdb/stoat"
 	"github.com/stoatdb/stoat/internal/testing/testkit"
+	"github.com/stoatdb/stoat/vfs"
+	"github.com/stoatdb/stoat/vfs/faultfs"
 	"github.com/stoatdb/stoat/vfs/memfs"
 )
 
@@ -198,4 +200,31 @@ func TestFilter_ReadsValuesThatAreTooLongToFoldOnto(t *testing.T) {
 	if n := read.Load(); n != size {
 		t.Errorf("the filter read %d bytes, want %d", n, size)
 	}
+}
+
+func TestFilter_ACompactionThatFindsNoRoomForATableAsksNotAgainAboutTheOthers(t *testing.T) {
+	t.Parallel()
+	const keys = 6000
+	var asked atomic.Int64
+	counting := &namedFilter{"counts", func([]byte) (stoat.FilterDecision, []byte) {
+		asked.Add(1)
+		return stoat.FilterKeep, nil
+	}}
+	faults := faultfs.New(memfs.NewVolatile())
+	db, err := stoat.Open(testkit.Dir, &stoat.Options{FS: faults, MemtableSize: 128 << 10, Filter: counting.Name(), Filters: []stoat.Filter{counting}})
+	testkit.Must(t, err)
+	testkit.SetKeys(t, db, 0, keys, 100, 1)
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	levels := db.Stats().Levels
+	tables := levels[len(levels)-1].Tables
+	if tables < 4 {
+		t.Fatalf("%d tables are too few", tables)
+	}
+	asked.Store(0)
+	fault := faults.Add(faultfs.Rule{Op: vfs.OpCreate, Category: vfs.CatTable, Nth: int64(tables), Err: vfs.ErrNoSpace})
+	testkit.Must(t, db.Compact(t.Context(), stoat.CompactOptions{}))
+	if n := asked.Load(); fault.Fired() != 1 || n < keys || n > keys*3/2 {
+		t.Errorf("%d questions about %d values, %d failures", n, keys, fault.Fired())
+	}
+	testkit.Must(t, db.Close())
 }
