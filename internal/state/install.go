@@ -85,7 +85,7 @@ func (s *Store) LoadMissed(available func() int64) {
 	}
 	s.holdingPages(func(v *manifest.Version) {
 		limit := min(s.PagesBudget(s.ReaderBytes(nil)), int64(missedShare*float64(available())))
-		s.files.LoadMissed(v, limit)
+		s.files.LoadMissed(v, limit, s.closed.Load)
 	})
 }
 

@@ -6,13 +6,14 @@ const loadStep = 4 << 20
 
 // Load fetches and verifies the whole table, in a small part of the time that the
 // first reads would need block by block. It is for a table that was just written, whose
-// pages the system still has in memory, and for one that many reads have missed.
-func (r *Reader) Load() error {
+// pages the system still has in memory, and for one that many reads have missed. It ends
+// early, without an error, once stop returns true; nil never does.
+func (r *Reader) Load(stop func() bool) error {
 	if r.sealed != nil {
 		r.sealed.Fill()
 	}
 	for from := int64(0); from < r.sumsOff(); from += loadStep {
-		if r.crowded() {
+		if r.crowded() || stop != nil && stop() {
 			return nil
 		}
 		if err := r.populate(from, min(loadStep, r.sumsOff()-from)); err != nil {

@@ -56,10 +56,46 @@ func TestGet_ATableCountsAsMissedOnceManyPiecesWereNotInMemory(t *testing.T) {
 	}
 }
 
+func TestGet_AMissedTableThatWasNotLoadedCountsAgainAfterTwiceAsMany(t *testing.T) {
+	t.Parallel()
+	r, entries, _ := missedTable(t, 20_000)
+	var at []int64 // the numbers of pieces
+	for i := range entries {
+		getSome(t, r, entries[i:i+1], 1)
+		if r.TakeMissed() {
+			at = append(at, r.misses.Load())
+		}
+	}
+	if len(at) < 3 {
+		t.Fatalf("it counts as missed after %d pieces", at)
+	}
+	for i := range at[1:] {
+		if at[i+1] < 2*at[i]-2 || at[i+1] > 2*at[i]+2 { // a get may fetch several pieces
+			t.Fatalf("it counts as missed after %d pieces", at)
+		}
+	}
+}
+
+func TestLoad_EndsWhenItIsToldToStop(t *testing.T) {
+	t.Parallel()
+	r, _, _ := missedTable(t, 200_000)
+	asked := 0
+	stop := func() bool {
+		asked++
+		return asked > 1
+	}
+	if err := r.Load(stop); err != nil {
+		t.Fatal(err)
+	}
+	if n := r.PageBytes(); asked != 2 || n < loadStep || n > 2*loadStep || n > r.sumsOff()/2 {
+		t.Fatalf("%d bytes of %d are in memory after %d questions", n, r.sumsOff(), asked)
+	}
+}
+
 func TestGet_ALoadedTableDoesNotCountAsMissed(t *testing.T) {
 	t.Parallel()
 	r, entries, misses := missedTable(t, 20_000)
-	if err := r.Load(); err != nil {
+	if err := r.Load(nil); err != nil {
 		t.Fatal(err)
 	}
 	getSome(t, r, entries, 1)

@@ -209,7 +209,7 @@ func TestAhead_ClearLeavesNoAddressInAFile(t *testing.T) {
 	entries := manyEntries(3000)
 	data, _ := mustBuild(t, entries, WriterOptions{})
 	r := mustOpen(t, data, ReaderOptions{})
-	if err := r.Load(); err != nil {
+	if err := r.Load(nil); err != nil {
 		t.Fatal(err)
 	}
 	var a Ahead

@@ -34,7 +34,7 @@ func (f *Files) Load(tables []*manifest.Table, drops []manifest.Place, limit int
 		if err != nil {
 			continue
 		}
-		_ = r.Load() // a read verifies the rest and reports the error
+		_ = r.Load(stop) // a read verifies the rest and reports the error
 	}
 }
 
@@ -55,8 +55,9 @@ func (f *Files) HasMissed() bool { return f.missed.Load() }
 // skips a table with which those of v would hold more than limit bytes in memory.
 //
 // The caller keeps the files of v until LoadMissed returns. So it loads one table at a time,
-// and asks to be called again. It leaves errors to the reads.
-func (f *Files) LoadMissed(v *manifest.Version, limit int64) {
+// and asks to be called again. It ends early when stop returns true. It leaves errors to the
+// reads.
+func (f *Files) LoadMissed(v *manifest.Version, limit int64, stop func() bool) {
 	f.missed.Store(false)
 	var readers []*table.Reader
 	held := int64(0)
@@ -74,8 +75,8 @@ func (f *Files) LoadMissed(v *manifest.Version, limit int64) {
 		if !r.TakeMissed() || held+max(0, r.Properties().Size-r.Gauge().Bytes()) > limit {
 			continue
 		}
-		f.miss()             // there may be others
-		if r.Load() == nil { // a read verifies the rest and reports the error
+		f.miss()                 // there may be others
+		if r.Load(stop) == nil { // a read verifies the rest and reports the error
 			_ = r.KeepUsed() // only a hint
 		}
 		return

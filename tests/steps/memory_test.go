@@ -700,6 +700,25 @@ func TestGovernor_LoadsNoTablesBeyondAQuarterOfTheAvailableMemory(t *testing.T) 
 	}
 }
 
+func TestGovernor_LoadsASkippedTableOnceThereIsMemory(t *testing.T) {
+	t.Parallel()
+	const values = 6000
+	db, faults := coldDB(t, 64<<20, values)
+	testkit.Must(t, getInline(db, values, 50))
+	for db.Engine.Store.Files().HasMissed() {
+		db.Engine.Store.LoadMissed(func() int64 { return 0 })
+	}
+	testkit.Must(t, getInline(db, values, 5))
+	if !db.Engine.Store.Files().HasMissed() {
+		t.Fatal("many more reads do not wake the governor")
+	}
+	mustLoadMissed(t, db)
+	failing(faults, vfs.OpPopulate)
+	if err := getInline(db, values, 1); err != nil {
+		t.Fatalf("a read had to fetch a piece of a table: %v", err)
+	}
+}
+
 // Decrypted pages are memory that the system cannot take back.
 func TestGovernor_LoadsNoSealedTables(t *testing.T) {
 	t.Parallel()
