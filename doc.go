@@ -37,8 +37,14 @@
 // Get never waits for a commit, and no reader makes a commit wait. The first
 // iterator after a burst of writes may wait while those writes, at most a memtable
 // of them, are sorted. The first read that finds a key expired may wait for a sync,
-// so that the key stays expired. On Linux, buffered commits can make readers wait while a
-// snapshot freezes the file system.
+// so that the key stays expired. On Linux, buffered commits can make readers wait while an
+// administrator freezes the file system, such as for a copy of the volume.
+//
+// # Versions
+//
+// Each commit that writes gets a number, its version. Versions ascend. Txn.ReadVersion is
+// the version of the newest commit that a transaction sees. Each value carries the version
+// of the commit that wrote it. So the values of one key are also called its versions.
 //
 // # Conflicts
 //
@@ -92,11 +98,10 @@
 // ErrInvalid. Keyspace.DiscardBelow lets the database drop old versions.
 //
 // With TimestampsChecked, a read at a timestamp conflicts only with a commit that
-// changes what the timestamp shows. Suppose that a program reads at one timestamp and
-// writes at a later one. Before its commit, it reads each key again at the later
-// timestamp. If Item.Timestamp is above the first timestamp, another commit came between.
-// Otherwise none has come yet. If one comes before the program's own commit, that commit
-// returns ErrConflict.
+// changes what the timestamp shows. Suppose that a program reads at timestamp 10 and writes
+// at timestamp 20. Before its commit, it reads each key again at 20. An Item.Timestamp above
+// 10 means that another transaction wrote a version in between. If another transaction
+// commits such a version later, the program's Commit returns ErrConflict.
 //
 // # Failed writes
 //

@@ -22,6 +22,9 @@ const followEveryDefault = 10 * time.Millisecond
 // DB.Checkpoint, and writes return ErrReadOnly. Options.ReadOnly, in contrast, keeps writers
 // out.
 //
+// It needs Options.Keys for an encrypted database, and Options.MergeFunctions to read merged
+// keys. Without a database, OpenFollower returns fs.ErrNotExist of package io/fs.
+//
 // A follower takes no lock, and writes nothing to the directory. The writer neither knows
 // of it nor waits for it. A transaction of the follower may read on after the writer has
 // deleted the files. Their space becomes free when the follower no longer needs them. Each

@@ -80,9 +80,9 @@ func (e *KeyOrderError) Unwrap() error { return ErrInvalid }
 //
 // A key that is not greater than the key before it is a KeyOrderError. In a keyspace with
 // timestamps, a key may come again with a smaller timestamp. Once ctx is done,
-// Ingest returns its error, at the next entry if some are missing. DB.Close ends Ingest in the
-// same way, so it waits until entries yields. entries may use the database, but must not close
-// it.
+// Ingest returns the error of ctx. While entries has more to yield, Ingest notices that only at
+// the next entry. DB.Close ends Ingest in the same way. So Close waits until entries yields or
+// returns. entries may use the database, but must not close it.
 func (d *DB) Ingest(ctx context.Context, entries iter.Seq2[[]byte, []byte], o IngestOptions) (Ingested, error) {
 	return d.IngestEntries(ctx, ingest.WithoutErrors(entries, func(k, v []byte) Entry { return Entry{Key: k, Value: v} }), o)
 }

@@ -118,7 +118,7 @@ func (d *DB) allKeyspaces(begin func() error) ([]*Keyspace, error) {
 
 // DropKeyspace deletes the keyspace with a name, and all its keys, in constant time.
 // Background jobs free the space. Transactions that began before still see the
-// keyspace, and can no longer write to it: their commit returns ErrNoKeyspace. If the
+// keyspace, and can no longer write to it: the write or the commit returns ErrNoKeyspace. If the
 // keyspace does not exist, the error is ErrNoKeyspace.
 //
 // The drop is durable when DropKeyspace returns nil, and so are all earlier commits. After an

@@ -33,17 +33,17 @@ type CompactProgress struct {
 	Done, Total int64
 }
 
-// Compact moves all keys of a range to the last level of the tree. It frees the
-// space of all deleted, overwritten and expired data in the range, except what open
-// transactions still see. It rewrites all tables of the range that have keys of a keyspace
-// with a filter, see Filter.
+// Compact moves all keys of a range to the last level of the tree. It drops all deleted,
+// overwritten and expired versions in the range, except what open transactions still see. It
+// rewrites all tables of the range that have keys of a keyspace with a filter, see Filter.
 //
 // No database needs the call: background jobs do the same work where it is worth
 // its cost. Compact makes a database that will only be read as small and fast as
 // possible.
 //
 // Without Keyspace, Lower and Upper, Compact also collects the garbage of value files
-// and orders scattered values by their keys. Values of a file that cannot be read
+// and orders scattered values by their keys. With one of them, dropped values in value files
+// stay as garbage. Background jobs or Collect free it. Values of a file that cannot be read
 // stay where they are. Compact does all other work first, and then returns an error
 // about them.
 //

@@ -67,8 +67,8 @@ const MaxOperandSize = base.MaxOperandSize
 func (tx Txn) Merge(key, operand []byte) error { return tx.t.Merge(key, operand) }
 
 // Renew gives the value of key a new expiry time, TTL or ExpiresAt, without writing
-// the value again. Another option is ErrInvalid. If key has no value when the transaction commits, or an expired value,
-// Renew does nothing.
+// the value again. With any other option, Renew returns ErrInvalid. If key has no value when
+// the transaction commits, or an expired value, Renew does nothing.
 //
 // Renew reads nothing, so it is no conflict with other writes of the key. For a
 // transaction that read the key, it is a write like any other. If the transaction has set

@@ -22,8 +22,8 @@ const (
 	// more with large transactions. No time bounds this loss. DB.Sync makes all earlier
 	// commits durable, and so does a later Synced commit. A power cut never loses a
 	// commit and keeps a later one.
-	// On Linux, reads may wait as well while the file system is frozen for a snapshot and
-	// commits continue.
+	// On Linux, reads may wait as well while an administrator freezes the file system, such as
+	// for a copy of the volume, and commits continue.
 	Buffered
 )
 

@@ -60,7 +60,7 @@ type SalvageKey struct {
 // Salvage copies all that verifies of the database in from to a new database in to, which
 // must not exist. It changes nothing in from. It returns no error for losses: the report
 // lists them. It fails if the keys of an encrypted database are lost, and if it may not open
-// a file.
+// a file. The copy of an encrypted database is encrypted too, and opens with the same Keys.
 //
 // All versions, times and operands are copied as they are. In the key range of a loss,
 // older versions and deleted keys may return.

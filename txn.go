@@ -83,8 +83,9 @@ func (tx Txn) Err() error { return tx.t.Err() }
 // ks. Its Commit, Discard and Err act on the whole transaction. A nil ks is the default
 // keyspace.
 //
-// The operations of the result return ErrNoKeyspace once ks is dropped. Reads of a
-// transaction that began before see the keyspace as it was.
+// Once ks is dropped, all operations of later transactions return ErrNoKeyspace. A transaction
+// that began before still reads the keyspace as it was. Its writes to the keyspace return
+// ErrNoKeyspace, and so does its commit if it wrote there earlier.
 func (tx Txn) In(ks *Keyspace) Txn { return Txn{tx.t.In(ks.inner())} }
 
 // Get returns the value of key, or ErrNotFound. The value is valid until the
