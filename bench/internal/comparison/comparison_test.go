@@ -102,7 +102,7 @@ func TestRun_MeasuresTheMachineEachTime(t *testing.T) {
 	run(t, r)
 	run(t, r)
 	limits := r.Record.Record.Limits
-	if len(limits) != 2 || limits[0]["memory_copy_gb_per_s"] <= 0 || limits[1]["memory_copy_gb_per_s"] <= 0 {
+	if len(limits) != 2 || limits[0].Values["memory_copy_gb_per_s"] <= 0 || limits[1].Values["memory_copy_gb_per_s"] <= 0 {
 		t.Errorf("limits %v, want those of the machine, twice", limits)
 	}
 }
@@ -196,6 +196,54 @@ func TestRecord_RefusesOtherSettings(t *testing.T) {
 	}
 }
 
+func TestRecord_KnowsTheMachineOfEachResult(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "r.jsonl")
+	slow, fast := Machine{Processor: "slow", Revision: "a"}, Machine{Processor: "fast", Revision: "a"}
+	for i, m := range []Machine{slow, slow, fast} {
+		w, err := Open(path, Settings{Machine: m})
+		if err != nil {
+			t.Fatal(err)
+		}
+		job := workload.Job{Store: "bbolt", Workload: "open", Data: "128", Repeat: i + 1}
+		err = errors.Join(w.AddLimits(map[string]float64{"memory_copy_gb_per_s": 1}), w.AddResult(workload.Result{Job: job}), w.Close())
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	rec, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(rec.Machines(), []Machine{slow, fast}) {
+		t.Errorf("the machines are %+v, want the slow one and the fast one", rec.Machines())
+	}
+	for i, want := range []Machine{slow, slow, fast, {}} {
+		if got := rec.MachineOf(i); got != want {
+			t.Errorf("result %d is of %+v, want %+v", i, got, want)
+		}
+		if i < len(rec.Limits) && rec.Limits[i].Machine != want {
+			t.Errorf("limits %d are of %+v, want %+v", i, rec.Limits[i].Machine, want)
+		}
+	}
+}
+
+func TestRecord_ReadsTheRevisionsOfOlderFiles(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "r.jsonl")
+	const file = `{"settings":{"machine":{"processor":"p","revision":"a"}}}` + "\n" + `{"revision":"b"}` + "\n"
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []Machine{{Processor: "p", Revision: "a"}, {Processor: "p", Revision: "b"}}; !slices.Equal(rec.Machines(), want) {
+		t.Errorf("the machines are %+v, want %+v", rec.Machines(), want)
+	}
+}
+
 func TestRecord_NotesAnotherRevision(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "r.jsonl")
@@ -212,8 +260,9 @@ func TestRecord_NotesAnotherRevision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rec.Settings.Machine.Revision != "a" || !slices.Equal(rec.LaterRevisions, []string{"b", "a"}) {
-		t.Errorf("revision %q, later %q, want a, then b and a", rec.Settings.Machine.Revision, rec.LaterRevisions)
+	want := []Machine{{Revision: "a"}, {Revision: "b"}, {Revision: "a"}}
+	if !slices.Equal(rec.Machines(), want) {
+		t.Errorf("the machines are %+v, want %+v", rec.Machines(), want)
 	}
 }
 
@@ -262,8 +311,9 @@ func TestGoesOnWith_OnlyTheSamePlanAndMachine(t *testing.T) {
 		{"results not committed", func(r *Record) { r.Settings.Machine.Revision = "a" + changedSuffix }, true},
 		{"another scale", func(r *Record) { r.Settings.Scale = 1 }, false},
 		{"another revision", func(r *Record) { r.Settings.Machine.Revision = "b" }, false},
-		{"gone on with by another revision", func(r *Record) { r.LaterRevisions = []string{"b"} }, false},
+		{"gone on with by another revision", func(r *Record) { r.LaterMachines = []Machine{{Processors: 2, Revision: "b"}} }, false},
 		{"another machine", func(r *Record) { r.Settings.Machine.Processors = 4 }, false},
+		{"gone on with by another machine", func(r *Record) { r.LaterMachines = []Machine{{Processors: 4, Revision: "a"}} }, false},
 		{"complete", func(r *Record) { r.Results = []workload.Result{{Job: step.Job}} }, false},
 	} {
 		rec := &Record{Settings: s}

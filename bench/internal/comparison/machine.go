@@ -21,6 +21,12 @@ type Machine struct {
 	Revision   string `json:"revision"` // of the source tree of this program
 }
 
+// WithoutRevision returns the machine without its revision of stoat.
+func (m Machine) WithoutRevision() Machine {
+	m.Revision = ""
+	return m
+}
+
 // ThisMachine describes this machine, with the file system of dir. A field that
 // the system does not report is empty.
 func ThisMachine(dir string) Machine {

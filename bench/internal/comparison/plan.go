@@ -203,11 +203,11 @@ func (p Plan) Missing(rec *Record) int {
 }
 
 // GoesOnWith returns whether a run with settings s resumes the record by itself.
-// The record must lack a part of the plan, and the same machine must have
-// measured the rest with the same revision of stoat.
+// The record must lack a part of the plan. The same machine must have measured last, with the
+// same revision of stoat.
 func (p Plan) GoesOnWith(rec *Record, s Settings) bool {
-	then, now := rec.Settings.Machine, s.Machine
-	then.Revision, now.Revision = commitOf(rec.lastRevision()), commitOf(now.Revision)
+	then, now := rec.lastMachine(), s.Machine
+	then.Revision, now.Revision = commitOf(then.Revision), commitOf(now.Revision)
 	return then == now && rec.Settings.Scale == s.Scale && rec.Settings.Pace == s.Pace && p.Missing(rec) > 0
 }
 

@@ -2,6 +2,7 @@ package comparison
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 // settings, then one line per measurement in order of time.
 type Record struct {
 	Settings Settings
-	Limits   []map[string]float64
+	Limits   []Limits
 	Results  []workload.Result
 
 	// Stores are the stores of the program that ran, with their configuration.
@@ -29,21 +30,34 @@ type Record struct {
 	// file beside the record.
 	Note string
 
-	// LaterRevisions are the other revisions of stoat that resumed the run. The
-	// figures then mix revisions.
-	LaterRevisions []string
+	// LaterMachines are the machines that resumed the run, each with its revision of stoat. A
+	// start with the machine and the revision of the one before adds none. The figures then mix
+	// machines or revisions.
+	LaterMachines []Machine
 
-	// revisions are the revisions that measured the results, in their order.
-	revisions []string
+	// sources are the machines that measured the results, in their order.
+	sources []Machine
 }
 
-// RevisionOf returns the revision that measured the result with this index, or "" if the
-// record does not say.
-func (rec *Record) RevisionOf(result int) string {
-	if result < len(rec.revisions) {
-		return rec.revisions[result]
+// Limits are the limits of a machine by name.
+type Limits struct {
+	Machine Machine
+	Values  map[string]float64
+}
+
+// Machines returns the machines of the run in the order of time, each with its revision of
+// stoat.
+func (rec *Record) Machines() []Machine {
+	return append([]Machine{rec.Settings.Machine}, rec.LaterMachines...)
+}
+
+// MachineOf returns the machine that measured the result with this index, and its revision of
+// stoat. It is zero if the record does not say.
+func (rec *Record) MachineOf(result int) Machine {
+	if result < len(rec.sources) {
+		return rec.sources[result]
 	}
-	return ""
+	return Machine{}
 }
 
 // Settings are the settings at the start of a run. A run resumes only with the
@@ -62,9 +76,11 @@ type StoreNote struct {
 	Options string `json:"options"`
 }
 
-// A line is one entry of the file. Exactly one of its fields is set.
+// A line is one entry of the file. Exactly one of its fields is set. Records up to 2026-11-30
+// have a revision where newer ones have a machine.
 type line struct {
 	Settings *Settings          `json:"settings,omitempty"`
+	Machine  *Machine           `json:"machine,omitempty"`
 	Revision string             `json:"revision,omitempty"`
 	Store    *StoreNote         `json:"store,omitempty"`
 	Limits   map[string]float64 `json:"limits,omitempty"`
@@ -135,15 +151,19 @@ func (rec *Record) add(l line) {
 	switch {
 	case l.Settings != nil:
 		rec.Settings = *l.Settings
+	case l.Machine != nil:
+		rec.LaterMachines = append(rec.LaterMachines, *l.Machine)
 	case l.Revision != "":
-		rec.LaterRevisions = append(rec.LaterRevisions, l.Revision)
+		later := rec.lastMachine()
+		later.Revision = l.Revision
+		rec.LaterMachines = append(rec.LaterMachines, later)
 	case l.Store != nil:
 		rec.Stores = append(rec.Stores, *l.Store)
 	case l.Limits != nil:
-		rec.Limits = append(rec.Limits, l.Limits)
+		rec.Limits = append(rec.Limits, Limits{rec.lastMachine(), l.Limits})
 	case l.Result != nil:
 		rec.Results = append(rec.Results, *l.Result)
-		rec.revisions = append(rec.revisions, rec.lastRevision())
+		rec.sources = append(rec.sources, rec.lastMachine())
 	}
 }
 
@@ -153,8 +173,8 @@ type Writer struct {
 	file   *os.File
 }
 
-// Open opens the record at path, or creates one with settings s. It appends the
-// revision of s if another revision measured before.
+// Open opens the record at path, or creates one with settings s. It appends the machine of s
+// if another machine or another revision of stoat measured before.
 func Open(path string, s Settings) (*Writer, error) {
 	rec, whole, err := read(path)
 	if errors.Is(err, os.ErrNotExist) || err == nil && whole == 0 {
@@ -175,20 +195,22 @@ func Open(path string, s Settings) (*Writer, error) {
 	if err := errors.Join(f.Truncate(whole), seekEnd(f)); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	if now := s.Machine.Revision; now != "" && now != rec.lastRevision() {
-		if err := w.append(line{Revision: now}); err != nil {
+	now, last := s.Machine, rec.lastMachine()
+	now.Revision = cmp.Or(now.Revision, last.Revision) // one that is not known counts as the same
+	if now != last {
+		if err := w.append(line{Machine: &now}); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
 	}
 	return w, nil
 }
 
-// lastRevision returns the revision that measured last.
-func (rec *Record) lastRevision() string {
-	if n := len(rec.LaterRevisions); n > 0 {
-		return rec.LaterRevisions[n-1]
+// lastMachine returns the machine that measured last.
+func (rec *Record) lastMachine() Machine {
+	if n := len(rec.LaterMachines); n > 0 {
+		return rec.LaterMachines[n-1]
 	}
-	return rec.Settings.Machine.Revision
+	return rec.Settings.Machine
 }
 
 func seekEnd(f *os.File) error {

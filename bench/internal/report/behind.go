@@ -122,7 +122,11 @@ func standing(tables []Table) string {
 			}
 		}
 	}
-	return fmt.Sprintf("Of %d rows that compare stoat with a peer, stoat is first in %d and not first in %d. "+
+	rest := ""
+	if n := compared - first - behind; n > 0 {
+		rest = fmt.Sprintf("The rest, %d, is equal or has no ratio. ", n)
+	}
+	return fmt.Sprintf("Of %d rows that compare stoat with a peer, stoat is first in %d and not first in %d. "+rest+
 		"The difference may be noise in %d of the rows in which it is first, and in %d of those in which it is not. "+
 		"Then the interval includes equality, or there is none and the difference is less than a tenth. "+
 		"There is none in %d of the former and in %d of the latter.",

@@ -68,11 +68,11 @@ func (c results) behindBest(row Row, store string) (times float64, known bool) {
 	if !mine.ok() || mine.Median <= 0 || line.Best < 0 || line.Cells[line.Best].Median <= 0 {
 		return 0, false
 	}
-	best := line.Cells[line.Best].Median
+	times = pair(mine, line.Cells[line.Best]).ratio()
 	if row.Higher {
-		return best / mine.Median, true
+		times = 1 / times
 	}
-	return mine.Median / best, true
+	return times, true
 }
 
 // isOutOfContention returns whether a result says that the job did not run, because the

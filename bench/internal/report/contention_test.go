@@ -124,9 +124,13 @@ func TestReport_ARowIsUndecidedIfAPeerOutOfContentionIsTheBest(t *testing.T) {
 func TestRevisions_NamesTheFirstAndTheLastOfMany(t *testing.T) {
 	t.Parallel()
 	for want, all := range map[string][]string{
-		"a": {"a"}, "a, later at b": {"a", "b"}, "4 revisions, from a to d": {"a", "b", "c", "d"},
+		"": {""}, "a": {"a", "a"}, "a, later at b": {"a", "b", "b"}, "4 revisions, from a to d": {"a", "b", "c", "d"},
 	} {
-		if got := revisions(all); got != want {
+		rec := &comparison.Record{Settings: comparison.Settings{Machine: comparison.Machine{Revision: all[0]}}}
+		for _, revision := range all[1:] {
+			rec.LaterMachines = append(rec.LaterMachines, comparison.Machine{Revision: revision})
+		}
+		if got := revisions(rec); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

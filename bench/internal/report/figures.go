@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/stoatdb/stoat/bench/internal/comparison"
 	"github.com/stoatdb/stoat/bench/internal/interval"
@@ -68,7 +70,7 @@ func (f figures) lines() []behindLine { return slices.Concat(f.operations, f.mis
 
 // note says by which rules the lines were chosen.
 func (f figures) note() string {
-	text := fmt.Sprintf("The first %d rows have one operation each, whatever its result.", len(f.operations))
+	text := fmt.Sprintf("The first %d rows have one operation each, whatever its result. A factor is the median of those of the repeats.", len(f.operations))
 	if f.missed != nil {
 		text += fmt.Sprintf(" The next %d are losses: of each section of the comparison, the row furthest behind its target in which another store is better. "+
 			"A section is left out if a row above has the same cause.", len(f.missed))
@@ -93,13 +95,23 @@ func behindReason(l Line) string {
 // fewRepeats says what one run decides, or more that are still too few.
 var fewRepeats = map[bool]string{true: "One run decides no target.", false: "So few runs decide no target."}
 
+// processors says how many processors the machines of a record have.
+func processors(rec *comparison.Record) string {
+	var all []string
+	for _, m := range machines(rec) {
+		if n := strconv.Itoa(m.Processors); !slices.Contains(all, n) {
+			all = append(all, n)
+		}
+	}
+	return strings.Join(all, " and ")
+}
+
 // Figures writes the rows of chooseFigures as Markdown, for a front page. details is the link
 // to the page of benchmarks.
 func Figures(out io.Writer, rec *comparison.Record, details string) error {
 	w := bufio.NewWriter(out)
-	m := rec.Settings.Machine
-	fmt.Fprintf(w, "From the [comparison](%s) of %s on %d processors, beside the best of the other stores in each row. %s `cd bench && make compare` repeats it.\n\n",
-		details, rec.Settings.Began.Format("2006-01-02"), m.Processors, scoreText(rec))
+	fmt.Fprintf(w, "From the [comparison](%s) of %s on %s processors, beside the best of the other stores in each row. %s `cd bench && make compare` repeats it.\n\n",
+		details, rec.Settings.Began.Format("2006-01-02"), processors(rec), scoreText(rec))
 	if repeatsOf(rec) < interval.SamplesMin {
 		fmt.Fprintf(w, "%s\n\n", fewRepeats[repeatsOf(rec) == 1])
 	}

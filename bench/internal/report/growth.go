@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -82,7 +83,7 @@ func (c results) growthRows(series string, scale float64) []growthRow {
 	var rows []growthRow
 	for _, f := range growthFigures {
 		for _, store := range c.stores {
-			row := growthRow{label: f.label, store: store, inMemory: f.inMemory, factor: f.factor, deviceNanos: c.deviceNanos(f.depth)}
+			row := growthRow{label: f.label, store: store, inMemory: f.inMemory, factor: f.factor}
 			for _, d := range workload.Datasets {
 				if !d.Growth || d.Series() != series {
 					continue
@@ -90,6 +91,7 @@ func (c results) growthRows(series string, scale float64) []growthRow {
 				cell := c.cell(Row{Workload: "scale", Data: d.Name, Metric: f.metric}, store)
 				if cell.ok() && cell.Median > 0 {
 					row.points = append(row.points, growth.Point{Keys: float64(d.Scaled(scale)), Value: cell.Median})
+					row.deviceNanos = c.deviceNanos(cell.lastMachine(), f.depth)
 				}
 			}
 			if row.points != nil {
@@ -100,10 +102,16 @@ func (c results) growthRows(series string, scale float64) []growthRow {
 	return rows
 }
 
-// deviceNanos returns the time per random read of the device at a depth, 0 if it
-// was not measured.
-func (c results) deviceNanos(depth int) float64 {
-	perSecond := max(c.limits[fmt.Sprintf("read_buffered_depth_%d_per_s", depth)], c.limits[fmt.Sprintf("read_direct_depth_%d_per_s", depth)])
+// lastMachine returns the machine of the last repeat of a cell that has a figure.
+func (c Cell) lastMachine() comparison.Machine {
+	return c.Samples[slices.Max(slices.Collect(maps.Keys(c.Samples)))].machine
+}
+
+// deviceNanos returns the time per random read of a machine's device at a depth, 0 if it was
+// not measured.
+func (c results) deviceNanos(m comparison.Machine, depth int) float64 {
+	limits := c.limits[m.WithoutRevision()]
+	perSecond := max(limits[fmt.Sprintf("read_buffered_depth_%d_per_s", depth)], limits[fmt.Sprintf("read_direct_depth_%d_per_s", depth)])
 	if perSecond == 0 {
 		return 0
 	}

@@ -26,7 +26,7 @@ func TestGrowth_ProjectsTheSizesThatNoRunReaches(t *testing.T) {
 	t.Parallel()
 	rec := record(append(grown("stoat", "128"), grown("pebble", "16k")...)...)
 	rec.Settings.Machine.Memory = "24414062 kB" // 25 GB, of 37.5 GB and 300 GB
-	rec.Limits[0]["read_direct_depth_1_per_s"] = 1e4
+	rec.Limits[0].Values["read_direct_depth_1_per_s"] = 1e4
 	var out strings.Builder
 	if err := Markdown(&out, rec); err != nil {
 		t.Fatal(err)

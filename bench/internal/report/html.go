@@ -30,7 +30,7 @@ type pageData struct {
 	Standing string   // how many rows Behind lists
 	Costs    []picture
 	Pictures []picture
-	Limits   []pageLimit
+	Limits   limitsTable
 	Troubles []workload.Result
 	Stores   []stores.Info
 
@@ -46,8 +46,6 @@ type nameColor struct {
 }
 
 type pageBehind struct{ Section, Label, Ours, Best, Worse, Reason string }
-
-type pageLimit struct{ Label, Value string }
 
 type pageTable struct {
 	Title, Note string
@@ -88,12 +86,7 @@ func HTML(out io.Writer, rec *comparison.Record) error {
 		// The colors are constants of this package.
 		d.Names = append(d.Names, nameColor{name, template.CSS(colorOf(name))})
 	}
-	limits := medianLimits(rec.Limits)
-	for _, l := range limitLabels {
-		if v, ok := limits[l.name]; ok {
-			d.Limits = append(d.Limits, pageLimit{l.label, number(v)})
-		}
-	}
+	d.Limits = limitsOf(rec)
 	tables := Tables(rec, names)
 	for _, t := range tables {
 		d.Tables = append(d.Tables, pageTableOf(t))

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 
@@ -46,17 +45,18 @@ func Markdown(out io.Writer, rec *comparison.Record) error {
 const processorsNote = "GOMAXPROCS is the number of processors of the machine, except where a store names another one. " +
 	"A call into C that waits keeps a Go processor, so stores in C need more. A goroutine of Go that waits for a lock or a channel keeps none."
 
-// headline names the machine, the scale, the revision and the targets met.
+// headline names the machines, the scale, the revisions and the targets met.
 func headline(rec *comparison.Record) string {
-	m := rec.Settings.Machine
 	times := "one run of each"
 	if repeats := repeatsOf(rec); repeats > 1 {
 		times = fmt.Sprintf("medians of up to %d runs", repeats)
 	}
-	text := fmt.Sprintf("%d processors (%s), memory %s, %s, %s, %s. Scale %g, %s.",
-		m.Processors, m.Processor, memoryText(m.Memory), m.FileSystem, m.System, m.Go, rec.Settings.Scale, times)
-	if m.Revision != "" {
-		text += fmt.Sprintf(" stoat at %s.", revisions(append([]string{m.Revision}, rec.LaterRevisions...)))
+	text := fmt.Sprintf("%s. Scale %g, %s.", machinesText(rec), rec.Settings.Scale, times)
+	if all := revisions(rec); all != "" {
+		text += fmt.Sprintf(" stoat at %s.", all)
+	}
+	if len(machines(rec)) > 1 {
+		text += " Figures are of all these machines together, and so are targets without a ratio. A ratio compares figures of one machine, unless its row has the mark " + apartMark + "."
 	}
 	text += " " + scoreText(rec) + skippedText(rec)
 	if pace := rec.Settings.Pace; pace.Phase > 0 && (pace.Phase < workload.PhaseMin || repeatsOf(rec) < interval.SamplesMin) {
@@ -66,6 +66,34 @@ func headline(rec *comparison.Record) string {
 		text += " The targets are for the full scale; at this scale the verdicts mean nothing."
 	}
 	return text
+}
+
+// machines lists the machines of a record in the order of time, without their revisions.
+func machines(rec *comparison.Record) (all []comparison.Machine) {
+	for _, m := range rec.Machines() {
+		if m = m.WithoutRevision(); !slices.Contains(all, m) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// machineName names a machine of a record that has several.
+func machineName(i int) string { return fmt.Sprintf("Machine %d", i+1) }
+
+// machinesText describes the machines of a record.
+func machinesText(rec *comparison.Record) string {
+	all := machines(rec)
+	var texts []string
+	for i, m := range all {
+		text := fmt.Sprintf("%d processors (%s), memory %s, %s, %s, %s",
+			m.Processors, m.Processor, memoryText(m.Memory), m.FileSystem, m.System, m.Go)
+		if len(all) > 1 {
+			text = machineName(i) + ": " + text
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, ". ")
 }
 
 // memoryText writes an amount of memory. Linux writes kB and means KiB.
@@ -80,7 +108,7 @@ func memoryText(memory string) string {
 // scoreText says how many targets are met.
 func scoreText(rec *comparison.Record) string {
 	count := score(rec)
-	return fmt.Sprintf("Of %d targets, %d are met, %d missed, %d undecided and %d skipped. Undecided means that the runs differ too much, are too few, or ran too far apart. %s",
+	return fmt.Sprintf("Of %d targets, %d are met, %d missed, %d undecided and %d skipped. Undecided means that the runs differ too much, are too few, or ran too far apart or on different machines. %s",
 		count[Met]+count[Missed]+count[Undecided]+count[Skipped], count[Met], count[Missed], count[Undecided], count[Skipped], lateTargets)
 }
 
@@ -184,44 +212,15 @@ func markdownBehind(w io.Writer, tables []Table) {
 	})
 }
 
-// A limitLabel names a limit of the machine for readers.
-type limitLabel struct{ name, label string }
-
-var limitLabels = []limitLabel{
-	{"write_buffered_mb_per_s", "sequential write of a new file and one sync, buffered, MB/s"},
-	{"rewrite_buffered_mb_per_s", "sequential overwrite in place and one sync, buffered, MB/s"},
-	{"write_direct_mb_per_s", "sequential write of a new file and one sync, direct, MB/s"},
-	{"rewrite_direct_mb_per_s", "sequential overwrite in place and one sync, direct, MB/s"},
-	{"read_buffered_depth_1_per_s", "4 KiB random reads/s, buffered, depth 1"},
-	{"read_buffered_depth_16_per_s", "4 KiB random reads/s, buffered, depth 16"},
-	{"read_buffered_depth_32_per_s", "4 KiB random reads/s, buffered, depth 32"},
-	{"read_direct_depth_1_per_s", "4 KiB random reads/s, direct, depth 1"},
-	{"read_direct_depth_16_per_s", "4 KiB random reads/s, direct, depth 16"},
-	{"read_direct_depth_32_per_s", "4 KiB random reads/s, direct, depth 32"},
-	{"sync_append_p50_us", "fdatasync of a 4 KiB append, p50, µs"},
-	{"sync_append_p99_us", "fdatasync of a 4 KiB append, p99, µs"},
-	{"sync_overwrite_p50_us", "fdatasync of a 4 KiB overwrite, p50, µs"},
-	{"sync_overwrite_p99_us", "fdatasync of a 4 KiB overwrite, p99, µs"},
-	{"memory_copy_gb_per_s", "memory copy, GB/s"},
-	{"memory_touch_gb_per_s", "first touch of new memory, GB/s"},
-	{"memory_access_ns", "dependent memory access, ns"},
-	{"harness_read_ns", "the harness's share of a get, ns"},
-	{"harness_scan_ns", "the harness's share of a scan with values, ns per key"},
-	{"harness_keys_ns", "the harness's share of a scan of keys, ns per key"},
-	{"harness_whole_128_ns", "the harness's share of a scan with whole values, 128 B, ns per key"},
-	{"harness_whole_1024_ns", "the harness's share of a scan with whole values, 1 KiB, ns per key"},
-	{"harness_whole_16384_ns", "the harness's share of a scan with whole values, 16 KiB, ns per key"},
-}
-
 func markdownLimits(w io.Writer, rec *comparison.Record) {
-	limits := medianLimits(rec.Limits)
 	fmt.Fprint(w, "## Limits of the machine, measured in the same run\n\n")
-	markdownRow(w, []string{"", ""})
-	markdownRow(w, []string{"---", "---"})
-	for _, l := range limitLabels {
-		if v, ok := limits[l.name]; ok && !math.IsNaN(v) {
-			markdownRow(w, []string{l.label, number(v)})
-		}
+	t := limitsOf(rec)
+	head := make([]string, 1+max(1, len(t.Machines)))
+	copy(head[1:], t.Machines)
+	markdownRow(w, head)
+	markdownRow(w, slices.Repeat([]string{"---"}, len(head)))
+	for _, l := range t.Lines {
+		markdownRow(w, append([]string{l.Label}, l.Values...))
 	}
 	fmt.Fprintln(w)
 }
@@ -263,8 +262,16 @@ func troubles(rec *comparison.Record) []workload.Result {
 	return found
 }
 
-// revisions names one or two revisions, or the first and the last of more.
-func revisions(all []string) string {
+// revisions names the revisions of a record in the order of time: one or two, or the first and
+// the last of more.
+func revisions(rec *comparison.Record) string {
+	var all []string
+	for _, m := range rec.Machines() {
+		if m.Revision != "" {
+			all = append(all, m.Revision)
+		}
+	}
+	all = slices.Compact(all)
 	if n := len(all); n > 2 {
 		return fmt.Sprintf("%d revisions, from %s to %s", n, all[0], all[n-1])
 	}

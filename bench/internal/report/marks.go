@@ -14,12 +14,12 @@ import (
 const sharedMark = "‡"
 
 const sharedNote = sharedMark + " stoat or the best peer has further repeats, at other times or beside other stores. " +
-	"Ratios, and the figures beside a best peer, are of the repeats in which both ran soon after each other. Without any, they are of all that both have."
+	"Ratios, and the figures beside a best peer, are of the repeats in which both ran on one machine, soon after each other. Without any, they are of all that both have."
 
 // apartMark marks a row that compares figures which never ran soon after each other.
 const apartMark = "‖"
 
-var apartNote = fmt.Sprintf("%s the two figures are of different revisions, or began more than %.0f hours apart. "+
+var apartNote = fmt.Sprintf("%s the two figures are of different machines or revisions, or began more than %.0f hours apart. "+
 	"Their ratio has no interval and decides no target.", apartMark, soon.Hours())
 
 // missingMark marks a row without the figures of some peers, which could be the best.
@@ -61,7 +61,7 @@ func markNotes(rec *comparison.Record, tables []Table) []string {
 		return slices.ContainsFunc(tables, func(t Table) bool { return slices.ContainsFunc(t.Lines, marked) })
 	}
 	if has(func(l Line) bool { return l.ReadAhead }) {
-		notes = append(notes, readAheadNote(rec.Settings.Machine))
+		notes = append(notes, readAheadNote(rec))
 	}
 	if has(func(l Line) bool { return l.Shared }) {
 		notes = append(notes, sharedNote)

@@ -5,14 +5,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stoatdb/stoat/bench/internal/comparison"
 	"github.com/stoatdb/stoat/bench/internal/interval"
 )
 
-// A sample is the figure of one repeat, with when and by which revision it was measured.
+// A sample is the figure of one repeat, with when and where it was measured.
 type sample struct {
-	value    float64
-	began    time.Time
-	revision string
+	value   float64
+	began   time.Time
+	machine comparison.Machine // with its revision of stoat
 }
 
 // soon is how far apart two results of one repeat may begin that a ratio compares. The
@@ -20,10 +21,10 @@ type sample struct {
 // From day to day the machine drifts by 10 to 20 %.
 const soon = 2 * time.Hour
 
-// near returns whether two samples were measured by one revision, soon after each other.
-// Then a slow drift of the machine cancels out in their ratio.
+// near returns whether two samples were measured on one machine, by one revision and soon
+// after each other. Then a slow drift of the machine cancels out in their ratio.
 func (s sample) near(o sample) bool {
-	return s.revision == o.revision && s.began.Sub(o.began).Abs() <= soon
+	return s.machine == o.machine && s.began.Sub(o.began).Abs() <= soon
 }
 
 // A pairing holds the figures of two cells that a ratio rests on. They are those of the
@@ -62,32 +63,40 @@ func pairWhere(mine, other Cell, together func(a, b sample) bool) (p pairing) {
 // few returns whether the repeats are too few for an interval.
 func (p pairing) few() bool { return p.repeats < interval.SamplesMin }
 
-// interval returns the interval of the ratio, repeat by repeat. Figures that are apart have
-// none.
-func (p pairing) interval() interval.Interval {
-	if p.apart {
-		return interval.Unbounded()
+// ratios returns the ratio of each repeat. There is none if the figures are apart, or if the
+// other figure is zero in a repeat.
+func (p pairing) ratios() (all []float64) {
+	if p.apart || slices.Min(p.other) <= 0 {
+		return nil
 	}
-	var ratios []float64
 	for i, o := range p.other {
-		if o > 0 {
-			ratios = append(ratios, p.mine[i]/o)
-		}
+		all = append(all, p.mine[i]/o)
 	}
-	return interval.Typical(ratios)
+	return all
 }
+
+// ratio returns the middle of the ratios of the repeats, or else the ratio of the middles. What
+// slows both in a repeat cancels out. It is infinite or NaN if the other middle is zero.
+func (p pairing) ratio() float64 {
+	if ratios := p.ratios(); ratios != nil {
+		return middle(ratios)
+	}
+	return middle(p.mine) / middle(p.other)
+}
+
+// interval returns the interval of the ratio.
+func (p pairing) interval() interval.Interval { return interval.Typical(p.ratios()) }
 
 // clears returns whether the ratio reaches a target by more than factor.
 func (p pairing) clears(bound, factor float64, higher bool) bool {
-	m, o := middle(p.mine), middle(p.other)
 	if higher {
-		return m >= o*bound*factor
+		return p.ratio() >= bound*factor
 	}
-	return m*factor <= o*bound
+	return p.ratio()*factor <= bound
 }
 
-// middle returns the median. Of two figures it is their geometric mean: then the ratio of two
-// middles is the middle of the ratios.
+// middle returns the median. Of two figures it is their geometric mean, because figures vary by
+// factors.
 func middle(values []float64) float64 {
 	if len(values) == 2 && values[0] >= 0 && values[1] >= 0 {
 		return math.Sqrt(values[0] * values[1])

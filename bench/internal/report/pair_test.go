@@ -25,7 +25,7 @@ func at(store string, samples ...sample) Cell {
 }
 
 func hour(value, hours float64, revision string) sample {
-	return sample{value, time.Unix(0, 0).Add(time.Duration(hours * float64(time.Hour))), revision}
+	return sample{value, time.Unix(0, 0).Add(time.Duration(hours * float64(time.Hour))), comparison.Machine{Revision: revision}}
 }
 
 func TestPair_OnlyRepeatsOfOneRevisionSoonAfterEachOther(t *testing.T) {
@@ -36,6 +36,25 @@ func TestPair_OnlyRepeatsOfOneRevisionSoonAfterEachOther(t *testing.T) {
 	slices.Sort(p.mine)
 	if p.apart || p.repeats != 2 || !slices.Equal(p.mine, []float64{1, 4}) {
 		t.Errorf("%+v, want the first and the last repeat", p)
+	}
+}
+
+func TestPair_OnlyRepeatsOfOneMachine(t *testing.T) {
+	t.Parallel()
+	on := func(value float64, processor string) sample {
+		return sample{value, time.Unix(0, 0), comparison.Machine{Processor: processor, Revision: "a"}}
+	}
+	p := pair(at("stoat", on(1, "slow"), on(2, "fast")), at("lmdb", on(10, "fast"), on(10, "fast")))
+	if p.apart || p.repeats != 1 || p.ratio() != 0.2 {
+		t.Errorf("%+v, want the second repeat only", p)
+	}
+}
+
+func TestPair_APeerAtZeroInOneRepeatLeavesTheRatioOfTheMiddles(t *testing.T) {
+	t.Parallel()
+	p := pair(at("stoat", hour(1, 0, ""), hour(2, 0, ""), hour(3, 0, "")), at("lmdb", hour(0, 0, ""), hour(4, 0, ""), hour(8, 0, "")))
+	if p.ratio() != 0.5 || p.interval().Known() {
+		t.Errorf("ratio %v in %+v, want 0.5 without an interval", p.ratio(), p.interval())
 	}
 }
 
@@ -61,8 +80,27 @@ func TestMiddle_OfTwoIsTheGeometricMean(t *testing.T) {
 	}
 	// Ratios of 1.53 and 0.72 are about 1.05 together.
 	p := pair(at("stoat", hour(306, 0, ""), hour(144, 0, "")), at("pebble", hour(200, 0, ""), hour(200, 0, "")))
-	if got := middle(p.mine) / middle(p.other); math.Abs(got-1.05) > 0.01 {
+	if got := p.ratio(); math.Abs(got-1.05) > 0.01 {
 		t.Errorf("the ratio is %v, want 1.05", got)
+	}
+}
+
+func TestPair_TheRatioIsTheMiddleOfTheRatiosOfTheRepeats(t *testing.T) {
+	t.Parallel()
+	// The second repeat is of another revision, on a faster day.
+	mine := at("stoat", hour(100, 0, "a"), hour(20, 9, "b"), hour(110, 18, "a"))
+	other := at("lmdb", hour(200, 0, "a"), hour(50, 9, "b"), hour(100, 18, "a"))
+	if got := pair(mine, other).ratio(); got != 0.5 {
+		t.Errorf("the ratio is %v, want the middle of 0.4, 0.5 and 1.1", got)
+	}
+	apart := pair(
+		at("stoat", hour(100, 0, "a"), hour(200, 0, "a"), hour(900, 0, "a")),
+		at("lmdb", hour(100, 0, "b"), hour(400, 0, "b"), hour(100, 0, "b")))
+	if got := apart.ratio(); got != 2 {
+		t.Errorf("the ratio of figures that are apart is %v, want that of their middles, 2", got)
+	}
+	if got := pair(at("stoat", hour(1, 0, "a")), at("lmdb", hour(0, 0, "a"))).ratio(); !math.IsInf(got, 1) {
+		t.Errorf("the ratio to zero is %v, want infinity", got)
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,7 +29,7 @@ func result(store, work, data string, status workload.Status, metrics map[string
 func record(results ...workload.Result) *comparison.Record {
 	return &comparison.Record{
 		Settings: comparison.Settings{Scale: 1},
-		Limits:   []map[string]float64{{"memory_copy_gb_per_s": 20, "read_depth_16_per_s": 1000}},
+		Limits:   []comparison.Limits{{Values: map[string]float64{"memory_copy_gb_per_s": 20, "read_depth_16_per_s": 1000}}},
 		Results:  results,
 	}
 }
@@ -65,17 +67,17 @@ func thrice(r workload.Result) []workload.Result {
 	return all
 }
 
-func TestRatio_IsOfMediansToTheBestPeer(t *testing.T) {
+func TestRatio_IsTheMiddleOfThoseToTheBestPeer(t *testing.T) {
 	t.Parallel()
 	var all []workload.Result
 	all = append(all, gets("stoat", 500, 400, 900)...)
-	all = append(all, gets("lmdb", 1000, 2000, 1500)...)
+	all = append(all, gets("lmdb", 1000, 2000, 1500)...) // the ratios are 0.5, 0.2 and 0.6
 	all = append(all, gets("bbolt", 1200)...)
 	l := lineOf(t, record(all...), "get", "128", "get_1_ns")
-	if best := l.Cells[l.Best]; best.Store != "bbolt" || best.Median != 1200 {
-		t.Errorf("best peer %+v, want bbolt with 1200", best)
+	if best := l.Cells[l.Best]; best.Store != "lmdb" || best.Median != 1500 {
+		t.Errorf("best peer %+v, want lmdb with 1500", best)
 	}
-	if want := 500.0 / 1200; math.Abs(l.Ratio-want) > 1e-9 {
+	if want := 0.5; math.Abs(l.Ratio-want) > 1e-9 {
 		t.Errorf("ratio %v, want %v", l.Ratio, want)
 	}
 	if want := 1.0; math.Abs(l.Spread-want) > 1e-9 {
@@ -349,6 +351,45 @@ func TestReasons_EachIsOfARow(t *testing.T) {
 	}
 }
 
+func TestMarkdown_NamesEachMachineAndItsLimits(t *testing.T) {
+	t.Parallel()
+	const share = "write_direct_mb_per_s" // the ingest of 1 KiB is a share of it
+	path := filepath.Join(t.TempDir(), "r.jsonl")
+	for i, speed := range []float64{1000, 2000} {
+		m := comparison.Machine{Processor: fmt.Sprintf("P%d", i), Revision: "a"}
+		w, err := comparison.Open(path, comparison.Settings{Scale: 1, Machine: m})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := result("stoat", "ingest", "1k", workload.OK, map[string]float64{"ingest_mb_per_s": speed / 2})
+		r.Job.Repeat = i + 1
+		if err := errors.Join(w.AddLimits(map[string]float64{share: speed}), w.AddResult(r), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rec, err := comparison.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := markdownOf(t, rec)
+	for _, want := range []string{"Machine 1: 0 processors (P0), ", ". Machine 2: 0 processors (P1), ", "|  | Machine 1 | Machine 2 |", "direct, MB/s | 1,000 | 2,000 |"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report lacks %q:\n%s", want, text)
+		}
+	}
+	if c := lineOf(t, rec, "ingest", "1k", "ingest_mb_per_s").Cells[0]; c.Min != 0.5 || c.Max != 0.5 {
+		t.Errorf("the shares of the two machines are %v to %v, want half of the limit of each", c.Min, c.Max)
+	}
+	rec.Limits = rec.Limits[:1]
+	if c := lineOf(t, rec, "ingest", "1k", "ingest_mb_per_s").Cells[0]; c.Repeats != 1 || c.Max != 0.5 {
+		t.Errorf("with the limits of one machine, %d repeats have a share, up to %v, want 1 and 0.5", c.Repeats, c.Max)
+	}
+	var page bytes.Buffer
+	if err := HTML(&page, rec); err != nil || !strings.Contains(page.String(), "<th>Machine 2</th>") {
+		t.Errorf("the page does not name the second machine: %v", err)
+	}
+}
+
 func TestMarkdown_EndsWithEveryRowInWhichAPeerIsFirst(t *testing.T) {
 	t.Parallel()
 	metrics := func(first, second float64) map[string]float64 {
@@ -366,7 +407,7 @@ func TestMarkdown_EndsWithEveryRowInWhichAPeerIsFirst(t *testing.T) {
 		t.Fatal("the report does not end with the list")
 	}
 	for _, want := range []string{
-		"Of 3 rows that compare stoat with a peer, stoat is first in 0 and not first in 2. The difference may be noise in 0 of the rows in which it is first, and in 1 of those",
+		"Of 3 rows that compare stoat with a peer, stoat is first in 0 and not first in 2. The rest, 1, is equal or has no ratio. The difference may be noise in 0 of the rows in which it is first, and in 1 of those",
 		reasons[reasonKey{"open", "close_ms", ""}] + "\n\n- 1 KiB × 1 M: close, ms. 30.0 against lmdb 10.0 (3.00 ×).",
 		"open after clean close, ms. 1.02 against lmdb 1.00 (1.02 ×).",
 	} {

@@ -15,8 +15,8 @@ type Row struct {
 	Higher   bool    // a higher figure is better
 	Target   Target
 
-	// PerLimit names a limit of the machine. The figure is then the metric
-	// divided by that limit.
+	// PerLimit names a limit of the machine. The figure is then the metric divided by that
+	// limit of the machine that measured it.
 	PerLimit string
 
 	// ReadAhead: the figure depends on the read-ahead of the machine's device.

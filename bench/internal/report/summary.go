@@ -92,7 +92,8 @@ func isHeadline(row Row) bool {
 }
 
 // chosenNote says which rows the summary has.
-const chosenNote = "The table has fixed headline rows, and every row whose figure is short of a target that compares with peers. It also has, of each section, the row furthest behind its target."
+const chosenNote = "The table has fixed headline rows, and every row whose figure is short of a target that compares with peers. It also has, of each section, the row furthest behind its target. " +
+	"A factor is the median of those of the repeats, so it may differ from the ratio of the two figures beside it."
 
 // summaryRows returns the lines of a table that the summary has: the headlines, each whose
 // figure lies beyond a target that compares with peers, and the one furthest beyond its target.

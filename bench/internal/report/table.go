@@ -40,7 +40,7 @@ type Line struct {
 	Cells []Cell
 
 	Best   int     // index of the best peer's cell; -1 if there is none
-	Ratio  float64 // of Ours to Theirs; NaN if one is missing
+	Ratio  float64 // to the best peer: the middle of the ratios of the repeats; NaN if a figure is missing
 	Spread float64 // the largest (max-min)/median of the cells
 	Lost   bool    // we have no figure, because we failed where a peer has one
 
@@ -62,8 +62,8 @@ type Line struct {
 	// the run has enough.
 	Few bool
 
-	// Apart says that the two figures of the ratio, or of a target that compares two figures
-	// of stoat, never ran soon after each other.
+	// Apart says that two figures never ran soon after each other on one machine. They are
+	// those of the ratio, or of a target that compares two figures of stoat.
 	Apart bool
 }
 
@@ -123,24 +123,24 @@ type results struct {
 	stores []string
 	peers  []string // all peers that the run named, those it could not run too
 	byJob  map[jobName][]measured
-	limits map[string]float64
+	limits map[comparison.Machine]map[string]float64
 
 	repeats int // the number of the last repeat
 }
 
 type jobName struct{ store, workload, data string }
 
-// A measured result knows the revision that measured it.
+// A measured result knows the machine that measured it, with its revision of stoat.
 type measured struct {
 	workload.Result
-	revision string
+	machine comparison.Machine
 }
 
 func collect(rec *comparison.Record, stores []string) results {
-	c := results{stores: stores, byJob: map[jobName][]measured{}, limits: medianLimits(rec.Limits), repeats: repeatsOf(rec)}
+	c := results{stores: stores, byJob: map[jobName][]measured{}, limits: medianLimits(rec), repeats: repeatsOf(rec)}
 	for i, r := range rec.Results {
 		name := jobName{r.Job.Store, r.Job.Workload, r.Job.Data}
-		c.byJob[name] = append(c.byJob[name], measured{r, rec.RevisionOf(i)})
+		c.byJob[name] = append(c.byJob[name], measured{r, rec.MachineOf(i)})
 		if !isOurs(r.Job.Store) && !slices.Contains(c.peers, r.Job.Store) {
 			c.peers = append(c.peers, r.Job.Store)
 		}
@@ -148,17 +148,24 @@ func collect(rec *comparison.Record, stores []string) results {
 	return c
 }
 
-// medianLimits takes the median of each limit.
-func medianLimits(all []map[string]float64) map[string]float64 {
-	values := map[string][]float64{}
-	for _, limits := range all {
-		for name, v := range limits {
-			values[name] = append(values[name], v)
+// medianLimits takes the median of each limit on each machine.
+func medianLimits(rec *comparison.Record) map[comparison.Machine]map[string]float64 {
+	values := map[comparison.Machine]map[string][]float64{}
+	for _, l := range rec.Limits {
+		m := l.Machine.WithoutRevision()
+		if values[m] == nil {
+			values[m] = map[string][]float64{}
+		}
+		for name, v := range l.Values {
+			values[m][name] = append(values[m][name], v)
 		}
 	}
-	medians := map[string]float64{}
-	for name, v := range values {
-		medians[name] = median(v)
+	medians := map[comparison.Machine]map[string]float64{}
+	for m, byName := range values {
+		medians[m] = map[string]float64{}
+		for name, v := range byName {
+			medians[m][name] = median(v)
+		}
 	}
 	return medians
 }
@@ -178,6 +185,7 @@ func (c results) cell(row Row, store string) Cell {
 	var values []float64
 	for _, r := range c.byJob[jobName{store, row.Workload, row.Data}] {
 		value, has := metricOf(row.Workload, r.Metrics, row.Metric)
+		factor, known := c.factor(row, r.machine)
 		switch {
 		case r.Status == workload.Wrong:
 			return Cell{Store: store, Status: workload.Wrong, Detail: r.Detail}
@@ -188,10 +196,11 @@ func (c results) cell(row Row, store string) Cell {
 			if cell.Status == workload.Skipped && loadFailed(r.Result) {
 				cell.Status = workload.Failed
 			}
-		case has:
+		case has && known:
 			cell.Status, cell.Detail = workload.OK, r.Detail
-			values = append(values, value*c.factor(row))
-			cell.Samples[r.Job.Repeat] = sample{value * c.factor(row), r.Began, r.revision}
+			value *= factor
+			values = append(values, value)
+			cell.Samples[r.Job.Repeat] = sample{value, r.Began, r.machine}
 		}
 	}
 	if cell.Repeats = len(values); cell.Repeats > 0 {
@@ -201,24 +210,22 @@ func (c results) cell(row Row, store string) Cell {
 	return cell
 }
 
-// factor converts the metric to the row's unit.
-func (c results) factor(row Row) float64 {
-	f := row.Factor
+// factor converts the metric of a machine to the row's unit. It is not known if the row is a
+// share of a limit that was not measured there.
+func (c results) factor(row Row, m comparison.Machine) (f float64, known bool) {
+	f = row.Factor
 	if f == 0 {
 		f = 1
 	}
-	if row.PerLimit != "" {
-		f /= c.limits[row.PerLimit]
+	if row.PerLimit == "" {
+		return f, true
 	}
-	return f
+	limit := c.limits[m.WithoutRevision()][row.PerLimit]
+	return f / limit, limit > 0
 }
 
 func (c results) line(row Row) Line {
 	l := Line{Row: row, Best: -1, Ratio: math.NaN(), Figure: math.NaN(), Ratios: interval.Unbounded(), Judged: interval.Unbounded()}
-	if row.PerLimit != "" && c.limits[row.PerLimit] == 0 {
-		l.Verdict = skippedIf(row)
-		return l
-	}
 	mine := c.cell(row, ours)
 	for _, store := range c.stores {
 		cell := c.cell(row, store)
@@ -250,7 +257,7 @@ func (l *Line) compare(mine, other Cell) {
 	l.Ours, l.Theirs, l.Apart, l.Few = middle(p.mine), middle(p.other), p.apart, p.few()
 	l.Shared = len(p.mine) != len(mine.Samples) || len(p.other) != len(other.Samples)
 	if l.Theirs > 0 {
-		l.Ratio = l.Ours / l.Theirs
+		l.Ratio = p.ratio()
 	}
 	l.Ratios = p.interval()
 }
@@ -259,11 +266,9 @@ func (l *Line) compare(mine, other Cell) {
 // that it is compared in. Where that decides nothing, their own medians do.
 func closer(row Row, mine, a, b Cell) bool {
 	if mine.ok() {
-		withA, withB := pair(mine, a), pair(mine, b)
-		// The products compare the ratios without dividing by a figure of zero.
-		x, y := middle(withA.other)*middle(withB.mine), middle(withB.other)*middle(withA.mine)
-		if x != y {
-			return better(row, x, y)
+		withA, withB := pair(mine, a).ratio(), pair(mine, b).ratio()
+		if withA < withB || withA > withB { // neither is NaN
+			return better(row, withB, withA)
 		}
 	}
 	return better(row, a.Median, b.Median)

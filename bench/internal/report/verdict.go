@@ -58,7 +58,7 @@ func (c results) judge(l *Line, mine Cell) {
 			return
 		}
 		p := pair(mine, then)
-		l.Figure, l.Judged = middle(p.mine)/middle(p.other), p.interval()
+		l.Figure, l.Judged = p.ratio(), p.interval()
 		l.Apart, l.Few = l.Apart || p.apart, l.Few || p.few()
 		l.Verdict = decide(l.Judged, l.Target.Bound, l.Higher)
 	}

@@ -159,7 +159,9 @@ func TestBehind_TheIntervalSaysWhetherItIsNoise(t *testing.T) {
 func TestReport_MarksReadAheadAndExplainsFiguresAboveTheDevice(t *testing.T) {
 	t.Parallel()
 	rec := record(result("stoat", "limited-read", "limited", workload.OK, map[string]float64{"cold_16_per_s": 900, "cold_1_per_s": 20}))
-	rec.Limits = []map[string]float64{{"read_buffered_depth_16_per_s": 500, "read_direct_depth_16_per_s": 800, "read_direct_depth_1_per_s": 50}}
+	rec.Limits = []comparison.Limits{{Values: map[string]float64{
+		"read_buffered_depth_16_per_s": 500, "read_direct_depth_16_per_s": 800, "read_direct_depth_1_per_s": 50,
+	}}}
 	rec.Settings.Machine.ReadAhead = "128"
 	var out strings.Builder
 	if err := Markdown(&out, rec); err != nil {
