@@ -66,10 +66,10 @@ type Stats struct {
 	// ApartBytes is what commits wrote straight to value files, apart from the log.
 	ApartBytes int64
 	// Waits counts how often commits waited for background jobs. WaitTime is the sum of these
-	// waits. Commits that share a sync wait as one, and count once. Debt is how many bytes compactions must write
-	// until the tree is in shape. Commits slow down in proportion to it. They also slow
-	// down when much of the values in value files is garbage. On a nearly full disk a commit
-	// also waits for free space, up to a second, which Waits leaves out.
+	// waits. Commits that share a sync wait as one, and count once. Debt is how many bytes
+	// compactions must write until the tree is in shape. Commits slow down in proportion to
+	// it. They also slow down when much of the values in value files is garbage. On a nearly
+	// full disk a commit also waits for free space, up to a second, which Waits leaves out.
 	Waits    int64
 	WaitTime time.Duration
 	Debt     int64

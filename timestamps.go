@@ -183,8 +183,8 @@ func (it TimedIterator) Close() error { return it.it.Close() }
 //
 // Compactions to the last level then drop the versions that no reader can find. They keep
 // all versions after the timestamp. Of the other versions they keep the latest of each key,
-// unless it is a deletion or has expired. Compact without
-// Keyspace and bounds frees all of that space at once.
+// unless it is a deletion or has expired. Compact without Keyspace and bounds frees all of
+// that space at once.
 //
 // The timestamp is durable when DiscardBelow returns, and so are all earlier commits. A
 // timestamp below an earlier one changes nothing.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -80,6 +81,13 @@ func TestFollower_SeesCommitsAfterRefreshOnly(t *testing.T) {
 		}
 		return err
 	}))
+}
+
+func TestFollower_WithoutADatabaseThereIsNothingToFollow(t *testing.T) {
+	t.Parallel()
+	if _, err := stoat.OpenFollower(testkit.Dir, &stoat.Options{FS: memfs.New()}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the error is %v, want fs.ErrNotExist", err)
+	}
 }
 
 func TestFollower_FollowsByItself(t *testing.T) {

@@ -719,6 +719,21 @@ func TestGovernor_LoadsASkippedTableOnceThereIsMemory(t *testing.T) {
 	}
 }
 
+func TestGovernor_LoadsNothingMoreOnceTheDatabaseCloses(t *testing.T) {
+	t.Parallel()
+	const values = 6000
+	db, faults := coldDB(t, 64<<20, values)
+	testkit.Must(t, getInline(db, values, 50))
+	loads := failing(faults, vfs.OpPopulate)
+	db.Engine.Store.LoadMissed(func() int64 {
+		db.Engine.Store.Closing()
+		return 1 << 40
+	})
+	if loads.Fired() > 0 {
+		t.Fatal("Close waits for the load of a table")
+	}
+}
+
 // Decrypted pages are memory that the system cannot take back.
 func TestGovernor_LoadsNoSealedTables(t *testing.T) {
 	t.Parallel()
